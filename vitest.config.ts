@@ -12,6 +12,8 @@ export default defineConfig({
     // A test that needs longer than this waits in real time, or is stuck.
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // What a page or a process comes to takes its time on a busy machine, too.
+    expect: { poll: { timeout: 60_000 } },
     unstubEnvs: true,
     restoreMocks: true
   }

@@ -1,11 +1,12 @@
 import { copyFileSync, cpSync, existsSync, rmSync } from "node:fs"
+import { createRequire } from "node:module"
 import { basename, dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { build } from "vite"
 import { builtConsole, builtDocs, bundle, root } from "./setup.mjs"
 
-/** They stay where they are: PGlite reads files beside its own, and Undici's CommonJS would lose its names behind an `import()`. */
-const left = /^(@electric-sql\/pglite|undici)(\/|$)/
+/** It stays where it is, and reads files beside its own. */
+const left = /^@electric-sql\/pglite(\/|$)/
 
 const leave = {
   name: "leave",
@@ -17,13 +18,31 @@ const leave = {
   }
 }
 
+/** Undici is CommonJS, which would lose its names behind an `import()`: a module around it exports them. */
+const around = "\0around "
+const nameUndici = {
+  name: "name-undici",
+  enforce: "pre",
+  async resolveId(source, importer) {
+    if (source !== "undici") return undefined
+    const { id } = await this.resolve(source, importer, { skipSelf: true })
+    return around + id
+  },
+  load(id) {
+    if (!id.startsWith(around)) return undefined
+    const path = id.slice(around.length)
+    const names = Object.keys(createRequire(path)(path)).map((name) => `export const ${name} = undici.${name}`)
+    return [`import undici from ${JSON.stringify(path)}`, "export default undici", ...names].join("\n")
+  }
+}
+
 // Writes the gateway and its packages as a few files of JavaScript, which start in a third of the time.
 const folder = dirname(bundle)
 await build({
   root,
   configFile: false,
   logLevel: "error",
-  plugins: [leave],
+  plugins: [leave, nameUndici],
   ssr: { noExternal: true },
   build: {
     ssr: true,

@@ -16,8 +16,12 @@ export const builtDocs = join(root, "apps", "gateway", "docs")
 /** The gateway as `bundle.mjs` writes it. */
 export const bundle = join(root, "node_modules", ".bowline-bundle", "src", "gateway", "bowline.mjs")
 
-/** The environment of every command: Node 24 of node_modules comes first, whichever Node started this script. */
-export const environment = () => ({ ...process.env, PATH: `${bin("")}${delimiter}${process.env.PATH ?? ""}` })
+/** The environment of every command: Node 24 of node_modules comes first, whichever Node started this script. The compiler, a program in Go, collects garbage less often. */
+export const environment = () => ({
+  GOGC: "400",
+  ...process.env,
+  PATH: `${bin("")}${delimiter}${process.env.PATH ?? ""}`
+})
 
 export const pnpm = "pnpm@12.21.0"
 const lock = join(root, ".bowline", "setup.lock")

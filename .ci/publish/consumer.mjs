@@ -145,7 +145,7 @@ export const runDemo = async (folder, [command, ...args], settings) => {
   const checked = await run("bowline check", command, [...args, "check"], options)
   if (checked.length > 0) return checked
   const stdio = ["ignore", "ignore", "pipe"]
-  const child = spawn(command, [...args, "serve"], { ...options, detached: true, stdio })
+  const child = spawn(command, args, { ...options, detached: true, stdio })
   const ended = once(child, "close")
   const lines = []
   try {
@@ -161,7 +161,7 @@ export const runDemo = async (folder, [command, ...args], settings) => {
       if (end === 0 || end === 130 || end === "SIGINT") return problems
       return [...problems, `After Ctrl-C bowline has ended with ${end}`]
     }
-    return [`bowline serve did not print ${printed} questions:\n${lines.join("\n")}`]
+    return [`bowline did not print ${printed} questions:\n${lines.join("\n")}`]
   } finally {
     killGroup(child.pid)
   }

@@ -209,7 +209,7 @@ export const makeBowline = (system: System) => {
       /** Takes as long as the summary takes. */
       compact: (sessionId: string, options?: Signal): Promise<{ readonly compaction: Compacted | null }> =>
         call({ method: "POST", path: of("sessions", sessionId, "/compact") }, options, settings.giveUpAfterMs),
-      /** Drops what came behind a message. */
+      /** Drops what came after a message. */
       revert: (sessionId: string, toMessageId: string, options?: Signal): Promise<Session> =>
         post(of("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
       delete: (sessionId: string, options?: Signal): Promise<void> =>

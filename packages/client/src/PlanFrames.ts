@@ -22,7 +22,7 @@ export const positionAt = (planId: string | undefined, lastId: number): Position
   outcome: undefined
 })
 
-/** The stream has to be asked for again behind its last frame. */
+/** The stream has to be asked for again after its last frame. */
 class Cut extends Error {
   readonly code: string
   constructor(code: "ended" | "silence" | "reconnect" | "gap" | "replay", message: string) {
@@ -82,7 +82,7 @@ const toFrame = (event: Exclude<SseEvent, { comment: string }>, position: Positi
 }
 
 /**
- * Reads the frames of a plan behind a position, each one once and in order, over as many connections as it takes, up to `done`. `start`
+ * Reads the frames of a plan after a position, each one once and in order, over as many connections as it takes, up to `done`. `start`
  * is the request that starts the plan. It is sent until the gateway has named the plan. Fails with the reason of the signal, with a
  * refusal of the gateway, or with `incomplete`.
  *
@@ -103,7 +103,7 @@ export async function* readFrames(
   const patience = makePatience(requests, signal)
   /** Of the outage that lasts. */
   let backoff: Backoff | undefined
-  /** The next request asks for all frames: the gateway does not know the last one, or has none behind it. */
+  /** The next request asks for all frames: the gateway does not know the last one, or has none after it. */
   let isReplay = false
   let wasRefused = false
   let isConnected = false
@@ -147,7 +147,7 @@ export async function* readFrames(
     const isStream = response.headers.get("content-type")?.startsWith("text/event-stream")
     if (reader === undefined || isStream !== true) {
       const first = await patience.wait(settings.silenceMs, Promise.resolve(reader?.read()))
-      // Chromium takes a head that broke over plain http for a whole one: then nothing comes behind it.
+      // Chromium takes a head that broke over plain http for a whole one: then nothing comes after it.
       if (first?.done === true) throw new Cut("ended", "The answer ended before its stream began")
       throw unexpected("What answers is not the stream of a gateway", position)
     }

@@ -20,7 +20,7 @@ const addUsage = (a: Usage, b: Usage): Usage => ({
   reasoning_tokens: a.reasoning_tokens + b.reasoning_tokens
 })
 
-/** Ends all that is open: nothing of a plan is shown as running behind its outcome. */
+/** Ends all that is open: nothing of a plan is shown as running after its outcome. */
 const end = (before: PlanView, at: number, outcome: OutcomeView): PlanView => {
   const view = closeLastStep(before, at)
   const last = view.steps.at(-1)

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import module from "node:module"
+
 const [major, minor] = process.versions.node.split(".").map(Number)
 if (major < 22 || (major === 22 && minor < 19)) {
   process.stderr.write(
@@ -6,6 +8,8 @@ if (major < 22 || (major === 22 && minor < 19)) {
   )
   process.exit(1)
 }
+
+module.enableCompileCache()
 
 // The sources of a checkout, and what was compiled of them in an installed package.
 const { main } = await import("#simulate")

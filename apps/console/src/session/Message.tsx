@@ -54,7 +54,7 @@ export const MessageEntry = ({
   onRevert
 }: {
   readonly message: Message
-  /** Drops what came behind it; absent where nothing does. */
+  /** Drops what came after it; absent where nothing does. */
   readonly onRevert?: (() => void) | undefined
 }) => (
   <li class={`message from-${message.role}`}>

@@ -55,9 +55,9 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
 
   const revert = (messageId: string) =>
     act(async () => {
-      if (!confirm("Drop everything behind this message? What still runs in this session is cancelled.")) return ""
+      if (!confirm("Drop everything after this message? What still runs in this session is cancelled.")) return ""
       await bowline.sessions.revert(id, messageId)
-      return "What came behind it is gone."
+      return "What came after it is gone."
     })
 
   const remove = () =>

@@ -28,8 +28,12 @@ describeInBrowser("the page of examples/chat-ui", () => {
         await page.getByRole("button", { name: "Approve" }).waitFor()
         // The page shows the decision before it has sent it.
         const taken = page.waitForResponse((response) => response.request().method() === "POST")
+        // The call is there for two seconds: the page itself looks out for it.
+        const responded = page.waitForFunction(() =>
+          document.body.textContent.includes("slow_research approval-responded")
+        )
         await page.getByRole("button", { name: "Approve" }).click()
-        await answers.nth(1).getByText("slow_research approval-responded").waitFor()
+        await responded
         await taken
         await page.reload()
         await answers

@@ -18,7 +18,7 @@ const shown = new Set(["ask", "plan", "approvals"])
 const show = async (page: Page, { path, ready }: ShownRoute) => {
   await page.goto(path)
   await page.locator(ready).first().waitFor()
-  await expect.poll(() => page.getByText("Loading…").count(), { timeout: 20_000 }).toBe(0)
+  await expect.poll(() => page.getByText("Loading…").count()).toBe(0)
 }
 
 /** What a screen reader gets, without what is another one in each run: ids, times and lengths of time. */

@@ -71,11 +71,15 @@ describeInBrowser("an approval", () => {
         yield* Effect.promise(async () => {
           await card(page).waitFor()
           // From here on this tab hears nothing new, as over a slow network.
-          let hold = true
+          const asked = Promise.withResolvers<void>()
+          const held = Promise.withResolvers<void>()
           await page.route("**/approvals?*", async (route) => {
-            while (hold) await page.waitForTimeout(50)
+            asked.resolve()
+            await held.promise
             await route.continue()
           })
+          // What it has asked before is answered.
+          await asked.promise
           const bowline = createBowline({ baseUrl: url })
           const [waiting] = (await bowline.approvals.list().page()).approvals
           await bowline.plans.approve(id, waiting?.task_id ?? "", "approve", { note: "go on" })
@@ -83,7 +87,7 @@ describeInBrowser("an approval", () => {
             .getByRole("button", { name: /^Reject/ })
             .click()
           await card(page).getByText("Your decision came too late").waitFor()
-          hold = false
+          held.resolve()
           await card(page).getByText("Approved by anonymous: go on").waitFor()
         })
       })
@@ -132,7 +136,7 @@ describeInBrowser("an approval", () => {
           await approve.waitFor()
           for (let more = 1; more <= 3; more++) {
             await ask(url, sensitive)
-            await expect.poll(() => card(page).count(), { timeout: 20_000 }).toBe(1 + more)
+            await expect.poll(() => card(page).count()).toBe(1 + more)
           }
           assert.strictEqual(await approve.count(), 4)
           assert.strictEqual(await page.getByText("It waits no longer").count(), 0)

@@ -2,10 +2,18 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
+import type { Page } from "playwright-core"
 import { promisify } from "node:util"
 import { beforeAll } from "vitest"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
 import { startDemo } from "../browser/Gateway.ts"
+
+/** Waits until the page's script has taken over what was served: only then it hears keys and clicks. */
+const isInteractive = (page: Page) =>
+  page.waitForFunction(() => {
+    const app = document.querySelector("#app")
+    return app !== null && "__vue_app__" in app
+  })
 
 beforeAll(() => promisify(execFile)(process.execPath, [join(import.meta.dirname, "../../../../.ci/pages.mjs")]))
 
@@ -21,6 +29,7 @@ describeInBrowser("the documentation", () => {
         const string = page.locator("pre .token-string").first()
         assert.strictEqual(await string.evaluate((token) => getComputedStyle(token).color), "rgb(22, 101, 52)")
 
+        await isInteractive(page)
         await page.keyboard.press("Control+k")
         await page.getByRole("searchbox").fill("circuit breaker")
         await page
@@ -37,7 +46,10 @@ describeInBrowser("the documentation", () => {
       yield* Effect.promise(change)
       const dark = yield* Effect.promise(colour)
       assert.notStrictEqual(dark, light)
-      yield* Effect.promise(() => page.reload())
+      yield* Effect.promise(async () => {
+        await page.reload()
+        await isInteractive(page)
+      })
       assert.strictEqual(yield* Effect.promise(colour), dark)
       yield* Effect.promise(change)
       assert.strictEqual(yield* Effect.promise(colour), light)

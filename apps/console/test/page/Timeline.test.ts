@@ -146,8 +146,12 @@ describeInBrowser("a plan's page", () => {
         const { url } = yield* Asked
         const { faults, page } = yield* openPlan()
         const command = yield* Effect.promise(async () => {
+          // It says so for two seconds: the page itself looks out for it.
+          const copied = page.waitForFunction(() =>
+            Array.from(document.querySelectorAll("button")).some(({ textContent }) => textContent === "Copied")
+          )
           await page.getByRole("button", { name: "Copy as curl" }).click()
-          await page.getByRole("button", { name: "Copied" }).waitFor()
+          await copied
           return page.evaluate(() => navigator.clipboard.readText())
         })
         // A shell that has a function for curl shows what it would get.
@@ -207,10 +211,10 @@ describeInBrowser("a plan's page", () => {
           await page.locator(".answer").getByText("It nev").waitFor()
           return () => page.evaluate(() => (globalThis as unknown as { heard: ReadonlyArray<string> }).heard)
         })
-        yield* Effect.promise(() => expect.poll(said, { timeout: 20_000 }).toEqual(["A bowline holds."]))
+        yield* Effect.promise(() => expect.poll(said).toEqual(["A bowline holds."]))
         yield* latch.open
         yield* Effect.promise(async () => {
-          await expect.poll(said, { timeout: 20_000 }).toEqual(["A bowline holds.", "It never jams."])
+          await expect.poll(said).toEqual(["A bowline holds.", "It never jams."])
           await page.reload()
           await page.locator(".answer").getByText("It never jams.").waitFor()
           assert.strictEqual(await page.locator("[aria-live=polite]").textContent(), "")

@@ -40,12 +40,12 @@ const belongsTo = (task: PlanId, { id, url }: Pick<PushTarget, "id" | "url">): s
 
 /**
  * Notifies clients about their tasks, wherever the plans run. A target belongs to one replica, which reads the task from its first event
- * and tells what lies behind the target's cursor. Another replica claims the targets of one that died.
+ * and tells what comes after the target's cursor. Another replica claims the targets of one that died.
  */
 export class PushNotifications extends Context.Service<
   PushNotifications,
   {
-    /** Notifies this place of what happens to the task behind the cursor. */
+    /** Notifies this place of what happens to the task after the cursor. */
     readonly add: (
       owner: CallerName,
       task: PlanId,

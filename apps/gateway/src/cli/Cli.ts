@@ -11,7 +11,7 @@ import { Ended, exitCodes, misconfigured } from "./Ended.ts"
 import { printLine, tell } from "./Output.ts"
 import { cancel, plans } from "./Plans.ts"
 import * as Process from "./Process.ts"
-import { serve } from "./Serve.ts"
+import * as Serve from "./Serve.ts"
 import { sessions } from "./Sessions.ts"
 import { tail } from "./Tail.ts"
 
@@ -30,9 +30,9 @@ const check = Command.make("check", {}, () =>
   )
 ).pipe(Command.withDescription("Check the configuration, and show what holds and what does not"))
 
-const bowline = Command.make("bowline").pipe(
-  Command.withDescription("An agent gateway that never gets stuck"),
-  Command.withSubcommands([serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
+const bowline = Command.make("bowline", {}, () => Serve.run()).pipe(
+  Command.withDescription("An agent gateway that never gets stuck. Without a subcommand it serves"),
+  Command.withSubcommands([Serve.serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */

@@ -83,7 +83,7 @@ export const make = Effect.fnUntraced(function* (
     onCut: Effect.sync(() => {
       isCut = true
     }),
-    /** The last line, for a terminal only. No status comes behind it: the process may end at any moment. */
+    /** The last line, for a terminal only. No status comes after it: the process may end at any moment. */
     leave: (text: string) =>
       Effect.sync(() => {
         isLeaving = true

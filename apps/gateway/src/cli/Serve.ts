@@ -32,8 +32,9 @@ const cannotStore = (config: GatewayConfig["Service"], { message, reason }: Stor
   )
 }
 
-const run = Effect.fnUntraced(
-  function* (given: Readonly<Record<string, Option.Option<string>>>) {
+/** Serves until a signal stops it, and then shuts down. What is `given` takes the place of variables, by the names of the flags. */
+export const run = Effect.fnUntraced(
+  function* (given: Readonly<Record<string, Option.Option<string>>> = {}) {
     yield* outliveReader
     yield* Signals.outliveHangUps
     const config = yield* fromProcess(Record.getSomes(given))
@@ -58,5 +59,4 @@ const run = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** Serves until a signal stops it, and then shuts down. */
 export const serve = Command.make("serve", flags, run).pipe(Command.withDescription("Serve the gateway"))

@@ -50,7 +50,7 @@ export const announce = (needsKey: boolean) =>
           "",
           "  DEMO MODE: no provider is configured, so a scripted one answers. For a real one set OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY or OPENAI_BASE_URL.",
           "",
-          "  An answer out of two agents, one of them slow:",
+          "  An answer from two agents, one of them slow:",
           `  ${line({ question: "Ask prompt and slow what a bowline is.", session_id: "demo", agents: agents("prompt", "slow") })}`,
           "",
           "  An agent that never answers, and a deadline that holds:",

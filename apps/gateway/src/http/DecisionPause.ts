@@ -1,12 +1,12 @@
 import { Effect, Latch } from "effect"
 
-/** Where a stream ends before its plan: only a decision is waited for. `look` is called behind the frames that were read. */
+/** Where a stream ends before its plan: only a decision is waited for. `look` is called after the frames that were read. */
 export interface DecisionPause {
   readonly look: () => void
   readonly reached: Effect.Effect<void>
 }
 
-/** How long a decision that is stored may take to arrive behind its request: stored frames come page by page. */
+/** How long a decision that is stored may take to arrive after its request: stored frames come page by page. */
 const arrivesWithin = "20 millis"
 
 /**

@@ -3,10 +3,12 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Clock, Effect, Option, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
+import type { DecisionPause } from "./DecisionPause.ts"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
 
@@ -38,7 +40,7 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
 const unseenMs = 1_000
 
 /** The texts of a protocol that does not show every frame. In the place of nothing comes a ping, unless something was written just now. */
-export const toTexts = (frames: PlanReader, toText: (items: ReadonlyArray<ReaderItem>) => string) =>
+const toTexts = (frames: PlanReader, toText: (items: ReadonlyArray<ReaderItem>) => string) =>
   Stream.unwrap(
     Effect.map(Clock.Clock, (clock) => {
       let written = Monotonic.millis(clock)
@@ -67,3 +69,40 @@ export const begun = (body: Stream.Stream<Uint8Array>) => toResponse(Stream.conc
 
 /** The frames of a plan from a later one on. */
 export const fromLater = (ids: Ids, frames: PlanReader) => begun(toBytes(ids, frames))
+
+/** The frames of a plan in the words of another protocol. */
+export interface Translation {
+  readonly plan_id: string
+  readonly frames: PlanReader
+  /** What is written at once. */
+  readonly first?: string
+  readonly next: (frame: PlanFrame) => string
+  /** Whether the rest of the plan is not told. */
+  readonly isCut?: () => boolean
+  /** Ends the stream before its plan. */
+  readonly pause?: DecisionPause | undefined
+  /** What is written last: nothing of that if the end of the plan was told. */
+  readonly end: (why: "paused" | "draining" | "interrupted") => string
+  readonly isDraining: Effect.Effect<boolean>
+}
+
+/** A plan in another protocol. It begins at once, and never ends in silence. */
+export const translated = ({ end, first = "", frames, isCut, isDraining, next, pause, plan_id }: Translation) => {
+  let isPaused = false
+  const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? "" : next(item))
+  const texts = toTexts(frames, (items) => {
+    const text = items.map(toText).join("")
+    pause?.look()
+    return text
+  })
+  const reached = pause && Effect.map(pause.reached, () => void (isPaused = true))
+  const told = reached === undefined ? texts : Stream.interruptWhen(texts, reached)
+  const last = Effect.map(isDraining, (drains) => end(isPaused ? "paused" : drains ? "draining" : "interrupted"))
+  const body = (isCut === undefined ? told : Stream.takeUntil(told, isCut)).pipe(
+    Stream.catchCause((cause) =>
+      Stream.fromEffectDrain(Effect.annotateLogs(Effect.logError("stream_failed", cause), { plan_id }))
+    ),
+    Stream.concat(Stream.fromEffect(Effect.map(last, (text) => Buffer.from(text))))
+  )
+  return toResponse(Stream.concat(Stream.succeed(Buffer.from(first)), body))
+}

@@ -1,3 +1,4 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Cause, Clock, Effect, Fiber, Latch } from "effect"
 import { code, errorOf, type Id, resultOf, type RpcError } from "./JsonRpc.ts"
@@ -37,7 +38,7 @@ class Reporter {
   }
 
   report(): void {
-    this.#lastAt = this.#clock.currentTimeMillisUnsafe()
+    this.#lastAt = Monotonic.millis(this.#clock)
     this.#late.closeUnsafe()
     if (this.#token === undefined) return this.#send("ping")
     const params = { progressToken: this.#token, progress: ++this.#count, message: this.#plan.message }
@@ -51,7 +52,7 @@ class Reporter {
   }
 
   #waitMs(): number {
-    return this.#lastAt + leastMs - this.#clock.currentTimeMillisUnsafe()
+    return this.#lastAt + leastMs - Monotonic.millis(this.#clock)
   }
 
   /** Says what waits, as soon as it may: the newest of it. */

@@ -12,14 +12,16 @@ const typeOf = (status: number): Type => {
   return status >= 500 ? "server_error" : "invalid_request_error"
 }
 
-/** The codes that clients look for. */
 const renamed: Readonly<Record<string, string>> = {
   unauthorized: "invalid_api_key",
   context_overflow: "context_length_exceeded"
 }
 
+/** The code for which clients of OpenAI's API look, by the gateway's. */
+export const codeOf = (code: string): string => renamed[code] ?? code
+
 export const make = (status: number, code: string, message: string, param: string | null = null): OpenAiError => ({
-  error: { message, type: typeOf(status), code: renamed[code] ?? code, param }
+  error: { message, type: typeOf(status), code: codeOf(code), param }
 })
 
 /** Clients ask again after a 409, a 429 and every status from 500 on, unless this tells them not to. */

@@ -73,6 +73,10 @@ export class ResponseEvents {
     this.#texts = new ResponseTexts(ref.plan_id, this.#items, (type, fields) => this.#emit(type, fields))
   }
 
+  get plan_id(): string {
+    return this.#ref.plan_id
+  }
+
   /** The response as far as the frames have told it. */
   get response(): ResponseObject.ResponseObject {
     return this.#responseAt(this.#progress)
@@ -104,7 +108,7 @@ export class ResponseEvents {
     return !this.isOver && this.#calls.size === 0 && Array.from(this.#waiting).some((call) => !decided.has(call))
   }
 
-  /** The index behind the last item of these ids. */
+  /** The index after the last item of these ids. */
   behind(ids: ReadonlySet<string>): number {
     return this.#items.findLastIndex((item) => item !== undefined && ids.has(item.id)) + 1
   }

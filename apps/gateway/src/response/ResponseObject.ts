@@ -1,5 +1,6 @@
 import type { Failure, Final, StopReason } from "@bowline/domain/plan/Outcome"
 import type { Usage } from "@bowline/domain/plan/Usage"
+import { codeOf } from "../openai/OpenAiError.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import { type Item, responseId, type ResponseRef } from "./ResponseItems.ts"
 
@@ -58,7 +59,7 @@ const endOf = (created: number, progress: Progress) => {
       return {
         ...nothing,
         status: isCancelled(progress.error) ? "cancelled" : "failed",
-        error: { code, message },
+        error: { code: codeOf(code), message },
         usage: usageOf(progress.usage)
       }
     }

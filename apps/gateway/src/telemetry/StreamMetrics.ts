@@ -1,3 +1,4 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { counter, gauge, histogram } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { type Array, Clock, Context, Effect, Exit, Scope, Stream } from "effect"
@@ -27,7 +28,7 @@ class Writing {
   constructor(context: Anything) {
     this.#context = context
     this.#clock = Context.get(context, Clock.Clock)
-    this.#lastFrameAt = this.#clock.currentTimeMillisUnsafe()
+    this.#lastFrameAt = Monotonic.millis(this.#clock)
     open.of({}).modifyUnsafe(1, context)
   }
 
@@ -35,7 +36,7 @@ class Writing {
     const count = items.reduce((sum, item) => (typeof item === "string" ? sum : sum + 1), 0)
     this.#last = items.at(-1)
     if (count > 0) {
-      this.#lastFrameAt = this.#clock.currentTimeMillisUnsafe()
+      this.#lastFrameAt = Monotonic.millis(this.#clock)
       frames.updateUnsafe(count, {}, this.#context)
     }
     if (items.includes("ping")) pings.updateUnsafe(1, {}, this.#context)
@@ -46,7 +47,7 @@ class Writing {
     const isWhole = typeof this.#last === "object" && this.#last.event === "done"
     // A reader that has seen the end already gets nothing.
     if (isWhole || (this.#last === undefined && Exit.isSuccess(exit))) return
-    const age = (this.#clock.currentTimeMillisUnsafe() - this.#lastFrameAt) / 1_000
+    const age = (Monotonic.millis(this.#clock) - this.#lastFrameAt) / 1_000
     const cause = this.#last === "reconnect" ? "reconnect" : Exit.hasInterrupts(exit) ? "caller" : "failed"
     silence.updateUnsafe(age, { cause }, this.#context)
   }

@@ -26,7 +26,7 @@ export const make = Effect.gen(function* () {
   })
 
   return {
-    /** Reads the plan behind `after` until it is over, or released. Returns when it is a reader. */
+    /** Reads the plan after the seq `after` until it is over, or released. Returns when it is a reader. */
     hold: Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, after: number) {
       const attached = yield* Deferred.make<void>()
       const reading = Effect.gen(function* () {

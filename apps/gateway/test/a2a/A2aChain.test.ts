@@ -65,7 +65,9 @@ describe("a task of several plans", () => {
       )
       const configuration = { returnImmediately: true }
       const { id } = taskOf(yield* post(`${url}/a2a`, rpc("SendMessage", { ...sent("one"), configuration })))
-      const reader = yield* Effect.forkChild(post(`${url}/a2a`, rpc("SubscribeToTask", { id })))
+      const reader = yield* Effect.forkChild(post(`${url}/a2a`, rpc("SubscribeToTask", { id })), {
+        startImmediately: true
+      })
       const added = taskOf(
         yield* post(`${url}/a2a`, rpc("SendMessage", { ...sent("two", { taskId: id }), configuration }))
       )

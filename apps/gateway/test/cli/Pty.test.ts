@@ -47,8 +47,7 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
         const status = columns === 20 ? "asking the …" : "asking the model · step 1"
         // Three drawings, each in the place of the one before.
         for (let draws = 0, sign = " "; draws < 3; draws++) {
-          yield* terminal.shows(new RegExp(`^[^${sign}] \\d+s · ${status}$`, "mu"))
-          const lines = yield* terminal.read
+          const lines = yield* terminal.shows(new RegExp(`^[^${sign}] \\d+s · ${status}$`, "mu"))
           assert.lengthOf(lines, 2)
           sign = lines[1]?.slice(0, 1) ?? ""
         }
@@ -221,8 +220,8 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       assert.strictEqual((yield* left.ended).code, 130)
 
       const terminal = yield* tail
-      yield* terminal.shows(/waiting for an approval: ann_pay/)
-      const [, route = "", body = ""] = /: curl (\S+) .* -d '(.*)'/.exec((yield* terminal.read).join("")) ?? []
+      const shown = yield* terminal.shows(/waiting for an approval: ann_pay/)
+      const [, route = "", body = ""] = /: curl (\S+) .* -d '(.*)'/.exec(shown.join("")) ?? []
       yield* post(route, body.replace("approve", "reject"))
       const { code, lines } = yield* terminal.ended
       assert.strictEqual(code, 0)

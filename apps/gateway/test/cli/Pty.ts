@@ -33,7 +33,8 @@ export const onPty = (
       const output = { text: "" }
       child.stdout.setEncoding("utf8").on("data", (chunk: string) => (output.text += chunk))
       child.stdout.on("data", (chunk: string) => screen.write(chunk))
-      const closed = once(child, "close")
+      let isClosed = false
+      const closed = once(child, "close").then(() => (isClosed = true))
 
       /** What stands on the terminal, with the lines whole that it has wrapped. */
       const read = Effect.promise(async () => {
@@ -52,12 +53,17 @@ export const onPty = (
         output,
         read,
         type: (text: string) => Effect.sync(() => child.stdin.write(text)),
-        /** Waits until something like this stands on the terminal. */
+        /** Waits until something like this stands on the terminal: all that stands there then. */
         shows: (pattern: RegExp) =>
           Effect.gen(function* () {
-            while (!pattern.test((yield* read).join("\n"))) {
-              if (child.exitCode !== null) return yield* Effect.die(new Error(`Ended:\n${(yield* read).join("\n")}`))
-              yield* Effect.promise(() => Promise.race([once(child.stdout, "data"), closed]))
+            for (;;) {
+              const wasClosed = isClosed
+              // More may come while it is read.
+              const more = Promise.race([once(child.stdout, "data"), closed])
+              const lines = yield* read
+              if (pattern.test(lines.join("\n"))) return lines
+              if (wasClosed) return yield* Effect.die(new Error(`Ended:\n${lines.join("\n")}`))
+              yield* Effect.promise(() => more)
             }
           }),
         /** Also how many lines the terminal has wrapped. */

@@ -2,6 +2,7 @@ import { stall } from "@bowline/testing/http/Move"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { spawnSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
@@ -10,11 +11,16 @@ import { bowline } from "../plan/GatewayProcess.ts"
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0
 
-/** A command in a window of a tmux of its own, which ends with the scope. */
+/** A command in a window of a tmux of its own, which ends with the scope. A server that ends may still answer under its name. */
 const inTmux = (command: string) => {
-  const socket = `bowline-${process.pid}`
-  const tmux = (...args: ReadonlyArray<string>) =>
-    spawnSync("tmux", ["-L", socket, "-f", "/dev/null", ...args], { encoding: "utf8" }).stdout
+  const socket = `bowline-${randomUUID()}`
+  const run = (...args: ReadonlyArray<string>) =>
+    spawnSync("tmux", ["-L", socket, "-f", "/dev/null", ...args], { encoding: "utf8" })
+  const tmux = (...args: ReadonlyArray<string>) => {
+    const { status, stderr, stdout } = run(...args)
+    assert.strictEqual(status, 0, stderr)
+    return stdout
+  }
   return Effect.acquireRelease(
     Effect.sync(() => {
       tmux("new-session", "-d", "-x", "80", "-y", "24", `${command}; echo "exit code $?"; exec cat`)
@@ -29,7 +35,7 @@ const inTmux = (command: string) => {
           Effect.repeat(read, { until: (screen) => pattern.test(screen), schedule: Schedule.spaced("50 millis") })
       }
     }),
-    () => Effect.sync(() => tmux("kill-server"))
+    () => Effect.sync(() => run("kill-server"))
   )
 }
 

@@ -4,9 +4,10 @@ import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Schedule } from "effect"
+import { Effect, Fiber, Schedule, Stream } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
+import { ask } from "../plan/GatewayProcess.ts"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob,root=key-of-root", BOWLINE_ADMIN_CALLERS: "root" }
@@ -121,12 +122,15 @@ describe("approvals", () => {
       const { url } = yield* start(call, { BOWLINE_CONFIG: join(folder, "bowline.yaml") })
       const skills = ["pay", "buy", "ask"].map((id) => ({ id }))
       const why = Effect.fnUntraced(function* (approval: string) {
-        const preferences = { approval, timeout_ms: 500 }
-        const body = { question: "?", agents: [{ ...agentAt(peer), skills }], preferences }
-        const { text } = yield* post(`${url}/plan`, body, { accept: "text/event-stream" })
-        return Array.from(
-          text.matchAll(/^event: approval.requested\ndata: .*"tool":"(\w+)".*"why":"(\w+)"/gm),
-          (match) => match.slice(1)
+        const body = { question: "?", agents: [{ ...agentAt(peer), skills }], preferences: { approval } }
+        // Each of the calls waits, or is over.
+        const answered = yield* ask(url, body).pipe(
+          Stream.filter(({ event }) => event === "approval.requested" || event === "task.finished"),
+          Stream.take(skills.length),
+          Stream.runCollect
+        )
+        return answered.flatMap(({ data, event }) =>
+          event === "approval.requested" ? [[data["tool"], data["why"]]] : []
         )
       })
       assert.deepStrictEqual(yield* why("never"), [["rigger_buy", "always"]])

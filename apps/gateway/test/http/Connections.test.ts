@@ -88,8 +88,9 @@ describe("a request", () => {
 
   it.live("that came in time has an answer as long as it takes", () =>
     Effect.gen(function* () {
-      const { url } = yield* withHttp("{ headers_timeout: 100ms, request_timeout: 100ms }", [
-        [say("a"), wait("1500 millis"), say("b")]
+      const { url } = yield* withHttp("{ headers_timeout: 1s, request_timeout: 1s }", [
+        // The server looks once a second.
+        [say("a"), wait("2500 millis"), say("b")]
       ])
       const { text } = yield* send(`${url}/plan`, {
         method: "POST",
@@ -181,16 +182,21 @@ describe("what is no request", () => {
 
   it.live("is not a wish for another protocol, which nobody has to fulfil", () =>
     Effect.gen(function* () {
-      const { url } = yield* withHttp("{ request_timeout: 300ms }")
-      const exchange = Effect.fnUntraced(function* (path: string, body: string, ...headers: ReadonlyArray<string>) {
+      const exchange = Effect.fnUntraced(function* (
+        settings: string,
+        path: string,
+        body: string,
+        ...headers: ReadonlyArray<string>
+      ) {
+        const { url } = yield* withHttp(settings)
         const socket = yield* open(url)
         const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
         socket.write(`${head(path, "Connection: Upgrade, close", "Upgrade: h2c", ...headers)}\r\n\r\n${body}`)
         return problemIn(yield* Fiber.join(answer))["code"]
       })
-      assert.strictEqual(yield* exchange("/nowhere", "0\r\n\r\n", "Transfer-Encoding: chunked"), "not_found")
+      assert.strictEqual(yield* exchange("{}", "/nowhere", "0\r\n\r\n", "Transfer-Encoding: chunked"), "not_found")
       const slow = ["Content-Type: application/json", "Content-Length: 9"]
-      assert.strictEqual(yield* exchange("/plan", "{", ...slow), "request_timeout")
+      assert.strictEqual(yield* exchange("{ request_timeout: 300ms }", "/plan", "{", ...slow), "request_timeout")
     })
   )
 

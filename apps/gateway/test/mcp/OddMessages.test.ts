@@ -1,10 +1,9 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
-import { Effect, Random } from "effect"
+import { Config, Effect, Random } from "effect"
 import { post, send, start } from "../http/RunningGateway.ts"
 
 const seed = 14
-const requests = 2_000
 
 const revisions = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "", "x"]
 const methods = ["tools/call", "tools/list", "server/discover", "initialize", "ping", "notifications/cancelled"].concat(
@@ -89,6 +88,7 @@ const odd = Effect.gen(function* () {
 it.live("no message and no header at /mcp gets a 500: it is answered, or refused as JSON-RPC, and starts nothing", () =>
   Effect.gen(function* () {
     const { url } = yield* start(() => [say("ok")])
+    const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(500))
     const cases = yield* Random.withSeed(Effect.replicateEffect(odd, requests), seed)
     const statuses = yield* Effect.forEach(
       cases,

@@ -54,6 +54,17 @@ describe("a call that takes its time", () => {
     })
   )
 
+  it.effect("tells it in time, though somebody sets the clock back", () =>
+    Effect.gen(function* () {
+      const { look, sent } = yield* started("t")
+      look(step(1))
+      yield* TestClock.setTime(-3_600_000)
+      yield* TestClock.adjust("250 millis")
+      look(step(2))
+      assert.deepStrictEqual(sent, [progress("t", 1, "step 1"), progress("t", 2, "step 2")])
+    })
+  )
+
   it.effect("sends a ping each 10 s to a client that does not want to know", () =>
     Effect.gen(function* () {
       const { look, sent } = yield* started(undefined)

@@ -80,12 +80,12 @@ describe("a client of Chat Completions", () => {
     Effect.gen(function* () {
       const { agent, peer } = yield* servePeer("bob", stuck)
       const { url } = yield* start(() => [call("bob")])
-      const bowline = { agents: [agent], preferences: { timeout_ms: 1_000 } }
-      const { cause, chunks } = yield* readOut(url, { bowline })
+      const within = (timeout_ms: number) => ({ agents: [agent], preferences: { timeout_ms } })
+      const { cause, chunks } = yield* readOut(url, { bowline: within(3_000) })
       assert.strictEqual(codeOf(cause), "aborted")
       assert.isTrue(chunks.every(({ choices }) => choices[0]?.finish_reason === null))
       yield* peer.cancelled
-      const whole = yield* post(`${url}/v1/chat/completions`, { ...ask, bowline })
+      const whole = yield* post(`${url}/v1/chat/completions`, { ...ask, bowline: within(300) })
       assert.strictEqual(whole.status, 504)
       assert.deepNestedInclude(whole.body, { "error.code": "aborted", "error.type": "server_error" })
     })

@@ -1,10 +1,9 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
-import { Effect, Random } from "effect"
+import { Config, Effect, Random } from "effect"
 import { post, start } from "../http/RunningGateway.ts"
 
 const seed = 14
-const requests = 2_000
 
 const values: ReadonlyArray<unknown> = [
   null,
@@ -98,6 +97,7 @@ it.live.each(["/v1/chat/completions", "/v1/responses"] as const)(
   (path) =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
+      const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(500))
       const cases = yield* Random.withSeed(Effect.replicateEffect(odd(path), requests), seed)
       const statuses = yield* Effect.forEach(
         cases,

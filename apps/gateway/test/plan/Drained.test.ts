@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Latch, Stream } from "effect"
 import { post } from "../http/RunningGateway.ts"
 import { Cluster, settled } from "./Cluster.ts"
-import { askForText, get, replay, toFrames } from "./GatewayProcess.ts"
+import { askForText, get, logged, replay, toFrames } from "./GatewayProcess.ts"
 import { checkStream } from "./Storm.ts"
 
 const cluster = Cluster.layer(2, { BOWLINE_SHUTDOWN_GRACE: "200ms", BOWLINE_LEASE_TTL: "1s" })
@@ -116,7 +116,7 @@ describe("a caller that waits for one object of a plan", () => {
       assert.deepInclude(body, { plan_id: plan?.plan_id, state: "completed" })
       assert.deepInclude(body["final"], { text: "half whole" })
       assert.strictEqual(status, 200)
-      assert.isDefined(a.lines.find((line) => line.includes("lease_lost")))
+      yield* logged(a, "lease_lost")
     }).pipe(Effect.provide(cluster))
   )
 })

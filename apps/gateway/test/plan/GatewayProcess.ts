@@ -1,5 +1,5 @@
 import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
-import { Effect, Stream } from "effect"
+import { Effect, Schedule, Stream } from "effect"
 import { join } from "node:path"
 
 /** The gateway from its sources. */
@@ -19,6 +19,12 @@ const usual = {
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>, program: string = bowline) =>
   GatewayProcess.start(program, { ...usual, ...environment })
+
+/** Waits until a gateway has logged something with this text: a line may arrive behind the answer that tells the same. */
+export const logged = ({ lines }: { readonly lines: ReadonlyArray<string> }, text: string) =>
+  Effect.sync(() => lines.some((line) => line.includes(text))).pipe(
+    Effect.repeat({ until: (isThere) => isThere, schedule: Schedule.spaced("20 millis") })
+  )
 
 export interface Frame {
   readonly id: number

@@ -41,7 +41,7 @@ const handOver = Effect.fnUntraced(function* (
   database: Readonly<Record<string, string>>,
   isNextThere: boolean
 ) {
-  const { end, peers, plans, settings } = yield* HandingOver.make(size)
+  const { end, finish, peers, plans, settings } = yield* HandingOver.make(size)
   const environment = { ...database, ...settings }
   const isMemory = database["BOWLINE_DATA_DIR"] === "memory:"
   const first = yield* start(environment)
@@ -52,6 +52,7 @@ const handOver = Effect.fnUntraced(function* (
   yield* peers.unanswered.awaitSeen(({ sends }) => sends.length === size)
   yield* end
   yield* terminate(first)
+  yield* finish
   const texts = yield* Fiber.joinAll(readings)
   const seen = plans.map(({ isKept }, index) => HandingOver.checkEnd(texts[index] ?? "", isMemory || !isKept))
 

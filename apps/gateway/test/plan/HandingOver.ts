@@ -6,7 +6,8 @@ import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { question, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Stream } from "effect"
+import { Clock, Deferred, Effect, Fiber, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { askForText, type Frame, replay, toFrames } from "./GatewayProcess.ts"
 
 /** What a plan is at when its process is told to end, and the event that says so. All of it takes longer than the process has. */
@@ -28,20 +29,23 @@ export interface AskedPlan {
   readonly body: object
 }
 
-/** Longer than it takes to ask for all plans, and to end the process. */
+/** What a task of a peer takes, on a clock of the peers that the test moves. */
 const taskTime = "10 seconds"
 
 const skills = [{ id: "ask" }]
 
 const servePeers = Effect.gen(function* () {
   const network = yield* Network
+  const clock = yield* TestClock.make({ warningDelay: "1 hour" })
   const silent = Network.of({
     serve: (host) => network.serve((request) => Effect.andThen(host(request), Effect.never))
   })
   const acts = [says("on it"), works(taskTime), produces("done"), completes()]
-  const polls = yield* ScriptedPeer.serve({ dialect: "a2a-1.0", acts })
-  const streams = yield* ScriptedPeer.serve({ streams: true, acts })
-  const unanswered = yield* Effect.provideService(ScriptedPeer.serve({ acts }), Network, silent)
+  const [polls, streams, unanswered] = yield* Effect.all([
+    ScriptedPeer.serve({ dialect: "a2a-1.0", acts }),
+    ScriptedPeer.serve({ streams: true, acts }),
+    Effect.provideService(ScriptedPeer.serve({ acts }), Network, silent)
+  ]).pipe(Effect.provideService(Clock.Clock, clock))
   const agents = {
     speaks: [],
     queued: [],
@@ -52,12 +56,12 @@ const servePeers = Effect.gen(function* () {
       { name: "token", endpoint: `${polls.url}/`, dialect: "a2a-1.0", auth: { type: "bearer", token: "t" }, skills }
     ]
   }
-  return { agents, peers: { polls, streams, unanswered } }
+  return { agents, peers: { polls, streams, unanswered }, finish: clock.adjust(taskTime) }
 })
 
 /** Plans, as many of each kind, and the provider and peers that outlive the processes that run them. */
 export const make = Effect.fnUntraced(function* (size: number) {
-  const { agents, peers } = yield* servePeers
+  const { agents, finish, peers } = yield* servePeers
   let isEnding = false
   const host = yield* ChatHost.make((asked) => {
     const name = question(asked)
@@ -78,6 +82,8 @@ export const make = Effect.fnUntraced(function* (size: number) {
   return {
     plans,
     peers,
+    /** The tasks of the peers are done from now on. */
+    finish,
     settings: {
       OPENAI_BASE_URL: `${provider.url}/v1`,
       BOWLINE_MODEL: "openai/scripted",

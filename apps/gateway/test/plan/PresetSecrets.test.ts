@@ -12,7 +12,7 @@ import { send } from "../http/RunningGateway.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { settled } from "./Cluster.ts"
 import { databases, dump, keptRequests } from "./Databases.ts"
-import { ask, replay, start } from "./GatewayProcess.ts"
+import { ask, logged, replay, start } from "./GatewayProcess.ts"
 import { checkStream } from "./Storm.ts"
 
 const token = "planted-secret"
@@ -86,11 +86,11 @@ describe("a plan of a preset with a secret", () => {
   it.live("ends where the next configuration has no such preset", () =>
     Effect.gen(function* () {
       const { configured, id } = yield* killed(stuck)
-      const { lines, url } = yield* start(configured("without.json"))
-      const { error, state } = yield* settled(url, id)
+      const next = yield* start(configured("without.json"))
+      const { error, state } = yield* settled(next.url, id)
       assert.strictEqual(state, "failed")
       assert.deepInclude(error, { code: "interrupted", retryable: true })
-      assert.include(lines.join("\n"), "its preset knots does not exist, or its caller may not use it")
+      yield* logged(next, "its preset knots does not exist, or its caller may not use it")
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 

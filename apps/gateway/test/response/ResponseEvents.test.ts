@@ -328,6 +328,7 @@ describe("the events of a response", () => {
     [final("refusal"), "incomplete", "incomplete", "content_filter", null],
     [final("content_filter"), "incomplete", "incomplete", "content_filter", null],
     [failed(), "failed", "failed", null, "internal"],
+    [failed({ code: "context_overflow" }), "failed", "failed", null, "context_length_exceeded"],
     [failed({ code: "aborted", reason: "deadline" }), "failed", "failed", null, "aborted"],
     [failed({ code: "aborted", reason: "shutdown" }), "failed", "failed", null, "aborted"],
     [failed({ code: "aborted", reason: "cancelled" }), "failed", "cancelled", null, "aborted"],

@@ -236,7 +236,7 @@ describe("the client of OpenAI's Responses", () => {
       for (const fields of [
         { conversation: "mine", previous_response_id: one.id },
         { previous_response_id: "resp_x" },
-        { previous_response_id: `resp_plan_${one.id.slice(-36, -1)}0` },
+        { previous_response_id: "resp_plan_00000000-0000-4000-8000-000000000000" },
         { previous_response_id: one.id.replace("resp_", "") }
       ]) {
         const refused = yield* failure(() => responses(url).create({ ...ask, ...fields }))

@@ -1,12 +1,12 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { type Door, Refused, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { type ReplicaClient, Refused, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, type Schema } from "effect"
 import type { IncomingMessage } from "node:http"
 import { acceptedRpc, decodeQuestion, onBlocks, resultOf } from "./Answers.ts"
 import { decodeTask, decodeUpdate, hear, type HeardCancel, type HeardTask, isOver, newTask, update } from "./A2aTask.ts"
 import type { Wire } from "./MemoryServer.ts"
 
-type Start = Door["Service"]["start"]
+type Start = ReplicaClient["Service"]["start"]
 type Audience = Parameters<Start>[1]
 
 const headers = { "content-type": "application/json", "a2a-version": "1.0" }
@@ -18,7 +18,7 @@ export const make = (
   site: Site,
   wire: Wire["Service"],
   { cancels, tasks: all }: { readonly tasks: Array<HeardTask>; readonly cancels: Array<HeardCancel> },
-  read: Door["Service"]["read"]
+  read: ReplicaClient["Service"]["read"]
 ) => {
   let count = 0
   const call = (method: string, params: Schema.Json) =>

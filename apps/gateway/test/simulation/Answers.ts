@@ -1,6 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
-import { Broken, type Door, Refused } from "@bowline/testing/unstable/simulation/Door"
+import { Broken, type ReplicaClient, Refused } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Option, Schema, Stream } from "effect"
 import type { IncomingMessage } from "node:http"
 import type { Wire } from "./MemoryServer.ts"
@@ -66,6 +66,9 @@ interface Refusal {
   readonly plan_id?: PlanId
 }
 
+/** A little later the same request may have another answer: the replica is not ready, or the caller has asked too often. */
+const passing: ReadonlyArray<number | undefined> = [429, 503]
+
 const notRefused = <E>(answer: IncomingMessage, refusalOf: (text: string) => Effect.Effect<Refusal, E>) =>
   Effect.gen(function* () {
     if ((answer.statusCode ?? 0) < 300) return answer
@@ -73,7 +76,7 @@ const notRefused = <E>(answer: IncomingMessage, refusalOf: (text: string) => Eff
     const refusal = yield* Effect.orElseSucceed(refusalOf(text), () => undefined)
     if (refusal === undefined) return yield* Effect.die(`No problem document: ${answer.statusCode} ${text}`)
     const { code, plan_id: plan } = refusal
-    return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining", plan })
+    return yield* new Refused({ code, isPassing: passing.includes(answer.statusCode), plan })
   })
 
 /** The answer, if the request is not refused. A refusal that is no problem document is a bug. */
@@ -92,13 +95,13 @@ export const acceptedChat = (answer: IncomingMessage) =>
 
 type Question = ReturnType<typeof decodeQuestion>
 
-/** Asks by a route of OpenAI's API, with the fields that it has of its own, and gives the answer and its plan. */
-export const askOpenAi = Effect.fnUntraced(function* (
+/** Asks by a route of OpenAI's API, with the fields that it has of its own, and gives the answer, whatever it is. */
+const postOpenAi = (
   wire: Wire["Service"],
   path: string,
-  { body, key }: Parameters<Door["Service"]["start"]>[0],
+  { body, key }: Parameters<ReplicaClient["Service"]["start"]>[0],
   fieldsOf: (question: Question) => object
-) {
+) => {
   const question = decodeQuestion(body)
   const { agents, mcp_servers, preferences, session_id } = question
   const headers = {
@@ -108,13 +111,40 @@ export const askOpenAi = Effect.fnUntraced(function* (
   }
   const bowline = { agents, mcp_servers, preferences }
   const sent = JSON.stringify({ model: "bowline", stream: true, bowline, ...fieldsOf(question) })
-  const answer = yield* acceptedChat(yield* wire.ask({ method: "POST", path, headers }, sent))
-  return { answer, plan: planOf(answer.headers["x-bowline-plan-id"]) }
+  return wire.ask({ method: "POST", path, headers }, sent)
+}
+
+const planIn = (answer: IncomingMessage): PlanId => planOf(answer.headers["x-bowline-plan-id"])
+
+/** The answer and its plan. */
+export const askOpenAi = (...given: Parameters<typeof postOpenAi>) =>
+  Effect.map(Effect.flatMap(postOpenAi(...given), acceptedChat), (answer) => ({ answer, plan: planIn(answer) }))
+
+/** The code for which clients of OpenAI's API look. */
+export const codeOf = (code: string | undefined) => (code === "context_overflow" ? "context_length_exceeded" : code)
+
+/** How a plan has failed, for a client that did not ask for a stream. */
+export interface WholeFailure {
+  readonly status: number
+  readonly code: string
+  /** Clients of OpenAI's API may ask again. */
+  readonly mayRetry: boolean
+}
+
+/** The plan and the answer as one object, or how the plan has failed: then the status is that of an error, and the answer names the plan. */
+export const askWholeOpenAi = Effect.fnUntraced(function* (...given: Parameters<typeof postOpenAi>) {
+  const answer = yield* postOpenAi(...given)
+  const { headers, statusCode: status = 0 } = answer
+  const isEnd = status >= 300 && headers["x-bowline-plan-id"] !== undefined && status !== 503
+  if (!isEnd) return { plan: planIn(yield* acceptedChat(answer)), text: yield* textOf(answer) }
+  const { error } = yield* Effect.orDie(decodeOpenAi(yield* textOf(answer)))
+  const failure: WholeFailure = { status, code: error.code, mayRetry: headers["x-should-retry"] !== "false" }
+  return { plan: planIn(answer), failure }
 })
 
 const refusedRpc = (answer: IncomingMessage, failed: typeof RpcError.Type) => {
   const { code, plan_id: plan } = causeOf(failed)
-  return new Refused({ code, isPassing: answer.statusCode === 503, plan })
+  return new Refused({ code, isPassing: passing.includes(answer.statusCode), plan })
 }
 
 /** The result of an answer in JSON-RPC, whose refusals may have the status of success. */

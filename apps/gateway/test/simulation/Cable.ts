@@ -1,4 +1,4 @@
-import type { Site } from "@bowline/testing/unstable/simulation/Door"
+import type { Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Duplex } from "node:stream"
 
 type Process = Site["process"]
@@ -31,14 +31,14 @@ class CableEnd extends Duplex {
   }
 
   override _write(bytes: Uint8Array, _: BufferEncoding, callback: Taken): void {
-    const { draws, loop } = this.#process
+    const { random, loop } = this.#process
     const taken: Taken = (error) => this.#process.post(() => callback(error))
-    if (bytes.length < 2 || !draws.chance(20)) return this.#deliver(bytes, taken)
+    if (bytes.length < 2 || !random.chance(20)) return this.#deliver(bytes, taken)
     // The network cuts it in two, anywhere.
-    const cut = draws.int(1, bytes.length - 1)
+    const cut = random.int(1, bytes.length - 1)
     this.#deliver(bytes.subarray(0, cut), (error) => {
       if (error !== undefined) return taken(error)
-      loop.after(draws.int(0, 20), () => this.#deliver(bytes.subarray(cut), taken))
+      loop.after(random.int(0, 20), () => this.#deliver(bytes.subarray(cut), taken))
     })
   }
 

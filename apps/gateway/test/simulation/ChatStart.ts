@@ -1,9 +1,9 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
+import type { ReplicaClient, Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Schema } from "effect"
-import { askOpenAi, onBlocks } from "./Answers.ts"
+import { askOpenAi, askWholeOpenAi, codeOf, onBlocks, type WholeFailure } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
@@ -50,14 +50,21 @@ const hear = (heard: HeardChat, block: string, { process, world }: Site): void =
   } else for (const { delta } of chunk.choices) heard.text += delta.content ?? ""
 }
 
+const questionOf = ({ question }: { readonly question: string }) => ({
+  messages: [{ role: "user", content: question }]
+})
+
 /** Asks as a client of OpenAI's API does. What comes shows only that the connection lives: behind the end of its plan the caller reads the plan. */
 export const make =
-  (site: Site, wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
+  (
+    site: Site,
+    wire: Wire["Service"],
+    all: Array<HeardChat>,
+    read: ReplicaClient["Service"]["read"]
+  ): ReplicaClient["Service"]["start"] =>
   (asked, { begin, take }) =>
     Effect.gen(function* () {
-      const { answer, plan } = yield* askOpenAi(wire, "/v1/chat/completions", asked, ({ question }) => ({
-        messages: [{ role: "user", content: question }]
-      }))
+      const { answer, plan } = yield* askOpenAi(wire, "/v1/chat/completions", asked, questionOf)
       const heard: HeardChat = {
         plan,
         text: "",
@@ -90,9 +97,6 @@ const textOf = ({ frames }: Plan): string => {
     .join("\n\n")
 }
 
-/** The code for which clients of OpenAI's API look. */
-const codeOf = (code: string | undefined) => (code === "context_overflow" ? "context_length_exceeded" : code)
-
 /** A stream of Chat Completions ends, and says the truth: the whole answer in front of `[DONE]`, or the error of its plan. */
 export const rule =
   (all: Array<HeardChat>): Rule =>
@@ -115,4 +119,54 @@ export const rule =
       if (state !== "completed") return [`the chat of ${plan.name} is done, and the plan is ${state}`]
       const said = textOf(plan)
       return text === said ? [] : [`the chat of ${plan.name} says "${text}", the plan "${said}"`]
+    })
+
+const Completion = Schema.Struct({
+  choices: Schema.Tuple([Schema.Struct({ message: Schema.Struct({ content: Schema.String }) })]),
+  usage: Schema.Struct({ prompt_tokens: Schema.Int, completion_tokens: Schema.Int })
+})
+const decodeCompletion = Schema.decodeUnknownSync(Schema.fromJsonString(Completion))
+
+/** The answer to a client that did not ask for a stream. */
+export interface HeardCompletion {
+  readonly plan: PlanId
+  readonly told: typeof Completion.Type | WholeFailure
+}
+
+/** Asks, and waits for the answer as one object. Behind it the caller reads the plan. */
+export const whole =
+  (
+    wire: Wire["Service"],
+    all: Array<HeardCompletion>,
+    read: ReplicaClient["Service"]["read"]
+  ): ReplicaClient["Service"]["start"] =>
+  (asked, { begin, take }) =>
+    Effect.gen(function* () {
+      const fields = (question: Parameters<typeof questionOf>[0]) => ({ ...questionOf(question), stream: false })
+      const { failure, plan, text = "" } = yield* askWholeOpenAi(wire, "/v1/chat/completions", asked, fields)
+      all.push({ plan, told: failure ?? decodeCompletion(text) })
+      yield* begin(plan)
+      yield* read(plan, 0, { begin: () => Effect.void, take })
+    }).pipe(Effect.scoped)
+
+/** The object has the whole answer and what it has used, or the error of its plan. */
+export const wholeRule =
+  (all: Array<HeardCompletion>): Rule =>
+  ({ plans }) =>
+    // The next run begins with none.
+    all.splice(0).flatMap(({ plan: id, told }) => {
+      const plan = plans.find(({ plan }) => plan.plan_id === id)
+      if (plan === undefined) return [`the completion of ${id} is of no plan that is stored`]
+      const { error, usage } = plan.plan
+      const said = (what: string) => [`the completion of ${plan.name} ${what}`]
+      if ("code" in told) {
+        const isTrue = told.code === codeOf(error?.code) && told.mayRetry === error?.retryable
+        return isTrue ? [] : said(`fails with ${JSON.stringify(told)}, the plan with ${JSON.stringify(error)}`)
+      }
+      const [{ message }] = told.choices
+      if (error !== null || message.content !== textOf(plan)) return said(`says "${message.content}"`)
+      const { completion_tokens, prompt_tokens } = told.usage
+      return prompt_tokens === usage.input_tokens && completion_tokens === usage.output_tokens
+        ? []
+        : said(`has used ${JSON.stringify(told.usage)}, the plan ${JSON.stringify(usage)}`)
     })

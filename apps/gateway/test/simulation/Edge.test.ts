@@ -4,18 +4,26 @@ import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { bugs } from "./EdgeBugs.ts"
-import * as HttpDoor from "./HttpDoor.ts"
+import * as HttpReplicaClient from "./HttpReplicaClient.ts"
+import * as Keys from "./Keys.ts"
 
-const config = Effect.map(
-  // Without a key it would draw one.
-  fromEnvironment({ BOWLINE_SECRET_KEY: Buffer.alloc(32).toString("base64") }, false),
-  (config) => ({ ...config, consoleEnabled: false })
-)
+const configOf = (variables: Readonly<Record<string, string>>) =>
+  Effect.map(
+    // Without a key it would draw one.
+    fromEnvironment({ BOWLINE_SECRET_KEY: Buffer.alloc(32).toString("base64"), ...variables }, false),
+    (config) => ({ ...config, consoleEnabled: false })
+  )
+
+const configs = Effect.all({ open: configOf({}), keyed: configOf({ BOWLINE_API_KEYS: Keys.asVariable }) })
 
 /** The options of a run through the routes. */
-const through = Effect.fnUntraced(function* (options: Options, planted?: HttpDoor.Planted) {
-  const heard = HttpDoor.makeHeard()
-  return { ...options, door: HttpDoor.make(yield* config, heard, planted), rules: HttpDoor.rulesOf(heard) }
+const through = Effect.fnUntraced(function* (options: Options, planted?: HttpReplicaClient.Planted) {
+  const heard = HttpReplicaClient.makeHeard()
+  return {
+    ...options,
+    client: HttpReplicaClient.make(yield* configs, heard, planted),
+    rules: HttpReplicaClient.rulesOf(heard)
+  }
 })
 
 const run = (...given: Parameters<typeof through>) =>
@@ -53,11 +61,11 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
     })
   )
 
-  for (const [name, { plant, rule, scenario, way }] of Object.entries(bugs)) {
+  for (const [name, { hasKeys, plant, rule, scenario, way }] of Object.entries(bugs)) {
     it.live(`finds ${name}, and nothing where it is not`, () =>
       Effect.gen(function* () {
         const { seed } = scenario
-        const planted = yield* run({ seed, scenario }, { plant, way })
+        const planted = yield* run({ seed, scenario }, { hasKeys, plant, way })
         assert.include(
           planted.violations.map((violation) => violation.rule),
           rule

@@ -3,9 +3,12 @@ import { type TaskPlan, TaskStore } from "@bowline/runtime/unstable/store/TaskSt
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import { Effect, Layer, Scope, Stream } from "effect"
+import * as RateLimiter from "effect/persistence/RateLimiter"
+import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import * as Usage from "@bowline/domain/plan/Usage"
-import type { Plant, Way } from "./HttpDoor.ts"
+import type { Plant, Way } from "./HttpReplicaClient.ts"
+import { ann } from "./Keys.ts"
 
 type Scenario = NonNullable<Options["scenario"]>
 type Streams = PlanStreams["Service"]
@@ -96,6 +99,21 @@ const noUsage = onPlans(({ get }) => ({
 /** A cancel does nothing. */
 const deafToCancels = onPlans(({ get }) => ({ cancel: (...given) => get(...given) }))
 
+/** Whoever asks, a plan of the first caller is found. */
+const openToAll = Layer.merge(
+  on(({ read }) => ({ read: (_, plan, after) => read(ann.name, plan, after) })),
+  onPlans(({ cancel, get }) => ({
+    get: (_, plan) => get(ann.name, plan),
+    cancel: (_, plan) => cancel(ann.name, plan)
+  }))
+)
+
+/** No key is asked for. */
+const noKeys: Plant = Layer.effect(
+  GatewayConfig,
+  Effect.map(GatewayConfig, (config) => ({ ...config, callerKeys: [] }))
+)
+
 const asFailed = (task: TaskPlan): TaskPlan => ({ ...task, plan: { ...task.plan, state: "failed" } })
 
 /** A plan that is over has failed. */
@@ -139,15 +157,32 @@ const talking = (
   faults: []
 })
 
+const short = talking(4, 100, "continue")
+
+/** Two replicas, and a caller that asks many questions at each. */
+const crowded: Scenario = {
+  ...short,
+  replicas: 2,
+  plans: Array.from({ length: 8 }, (_, index) =>
+    short.plans.map((plan) => ({
+      ...plan,
+      // The even ones are those of the first caller.
+      name: `p${2 * index}`,
+      session: `s${index}`,
+      at: 100 * index,
+      replica: index % 2
+    }))
+  ).flat()
+}
+
 interface Bug {
   readonly plant: Plant
   /** The rule that finds it. */
   readonly rule: string
   readonly way: Way
+  readonly hasKeys?: boolean
   readonly scenario: Scenario
 }
-
-const short = talking(4, 100, "continue")
 
 /** Bugs that an edge may have. */
 export const bugs: Readonly<Record<string, Bug>> = {
@@ -187,6 +222,24 @@ export const bugs: Readonly<Record<string, Bug>> = {
     rule: "results",
     way: "json",
     scenario: short
+  },
+  "a word that a chat lacks that came as a whole": {
+    plant: lostWord,
+    rule: "completions",
+    way: "whole chat",
+    scenario: short
+  },
+  "a chat that came as a whole without its usage": {
+    plant: noUsage,
+    rule: "completions",
+    way: "whole chat",
+    scenario: short
+  },
+  "a word that a response lacks that came as a whole": {
+    plant: lostWord,
+    rule: "responses",
+    way: "whole response",
+    scenario: { ...short, plans: short.plans.map((plan) => ({ ...plan, hasKey: false })) }
   },
   "a word that a response lacks": {
     plant: lostWord,
@@ -229,5 +282,26 @@ export const bugs: Readonly<Record<string, Bug>> = {
     rule: "answers",
     way: "call",
     scenario: talking(40, 1_000, "continue", { _tag: "Leave", at: 2_500 })
+  },
+  "a plan that another caller may read and cancel": {
+    plant: openToAll,
+    rule: "keys",
+    way: "stream",
+    hasKeys: true,
+    scenario: crowded
+  },
+  "a gateway that asks for no key": {
+    plant: noKeys,
+    rule: "keys",
+    way: "stream",
+    hasKeys: true,
+    scenario: short
+  },
+  "a rate of each replica": {
+    plant: RateLimiter.layerStoreMemory,
+    rule: "rates",
+    way: "stream",
+    hasKeys: true,
+    scenario: crowded
   }
 }

@@ -1,6 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import { type Door, Refused, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { type ReplicaClient, Refused, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { endsLate } from "@bowline/testing/unstable/simulation/Readers"
 import { Effect, Exit, Schema } from "effect"
 import { isDeepStrictEqual } from "node:util"
@@ -8,7 +8,7 @@ import { acceptedRpc, decodeQuestion, onBlocks } from "./Answers.ts"
 import { isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
-type Start = Door["Service"]["start"]
+type Start = ReplicaClient["Service"]["start"]
 type Rule = NonNullable<Options["rules"]>[string]
 
 const headers = {
@@ -64,7 +64,7 @@ export const make = (
   wire: Wire["Service"],
   all: Array<HeardAnswer>,
   waitMs: number,
-  read: Door["Service"]["read"]
+  read: ReplicaClient["Service"]["read"]
 ) => {
   const call = (name: string, input: Schema.Json, take: () => Effect.Effect<void>) =>
     Effect.gen(function* () {

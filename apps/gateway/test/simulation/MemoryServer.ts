@@ -1,4 +1,4 @@
-import { Broken, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { Broken, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
@@ -13,7 +13,7 @@ export class Wire extends Context.Service<
   {
     /** The head of the answer. The connection closes with the scope. */
     readonly ask: (
-      options: Pick<RequestOptions, "method" | "path" | "headers">,
+      options: Pick<RequestOptions, "method" | "path"> & { readonly headers?: Readonly<Record<string, string>> },
       body?: string
     ) => Effect.Effect<IncomingMessage, Broken, Scope.Scope>
   }

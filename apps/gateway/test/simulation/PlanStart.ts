@@ -2,14 +2,14 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Audience, Door } from "@bowline/testing/unstable/simulation/Door"
+import type { Audience, ReplicaClient } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Schema } from "effect"
 import type { IncomingMessage } from "node:http"
 import { isDeepStrictEqual } from "node:util"
 import { accepted, onBlocks, textOf } from "./Answers.ts"
 import type { Wire } from "./MemoryServer.ts"
 
-type Start = Door["Service"]["start"]
+type Start = ReplicaClient["Service"]["start"]
 type Rule = NonNullable<Options["rules"]>[string]
 
 const Head = Schema.Struct({ plan_id: PlanId, session_id: Schema.String, at: Schema.String })
@@ -64,7 +64,7 @@ export const streamed =
 
 /** Reads the stream of a plan behind what the caller has seen. */
 export const read =
-  (wire: Wire["Service"]): Door["Service"]["read"] =>
+  (wire: Wire["Service"]): ReplicaClient["Service"]["read"] =>
   (plan, after, audience) =>
     wire.ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
       Effect.flatMap(accepted),
@@ -80,7 +80,7 @@ export type HeardResult = typeof Result.Type
 
 /** Asks, and waits for the answer as one object. Behind it the caller reads the plan. */
 export const whole =
-  (wire: Wire["Service"], all: Array<HeardResult>, read: Door["Service"]["read"]): Start =>
+  (wire: Wire["Service"], all: Array<HeardResult>, read: ReplicaClient["Service"]["read"]): Start =>
   (question, { begin, take }) =>
     Effect.gen(function* () {
       const heard = decodeResult(yield* textOf(yield* post(wire, question, "application/json")))

@@ -1,11 +1,13 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
+import type { ReplicaClient, Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Schema } from "effect"
-import { acceptedChat, askOpenAi, onBlocks, textOf } from "./Answers.ts"
+import { acceptedChat, askOpenAi, askWholeOpenAi, codeOf, decodeQuestion, onBlocks, textOf } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
+type Asked = Parameters<ReplicaClient["Service"]["start"]>[0]
+type Question = ReturnType<typeof decodeQuestion>
 type Rule = NonNullable<Options["rules"]>[string]
 
 const Item = Schema.Struct({
@@ -17,7 +19,8 @@ const Item = Schema.Struct({
 const Response = Schema.Struct({
   status: Schema.String,
   error: Schema.NullOr(Schema.Struct({ code: Schema.String })),
-  output: Schema.Array(Item)
+  output: Schema.Array(Item),
+  usage: Schema.optionalKey(Schema.NullOr(Schema.Struct({ input_tokens: Schema.Int, output_tokens: Schema.Int })))
 })
 const Event = Schema.Struct({
   type: Schema.String,
@@ -28,6 +31,7 @@ const Event = Schema.Struct({
   text: Schema.optionalKey(Schema.String),
   response: Schema.optionalKey(Response)
 })
+const decodeResponse = Schema.decodeUnknownSync(Schema.fromJsonString(Response))
 const decodeEvent = Schema.decodeUnknownSync(Schema.fromJsonString(Event))
 
 /** A stream of Responses as its client has read it. */
@@ -45,6 +49,27 @@ export interface HeardResponse {
   broken: BrokenOff | undefined
   /** The gateway has ended the answer. */
   isClosed: boolean
+}
+
+const newResponse = (plan: PlanId): HeardResponse => ({
+  plan,
+  blocks: [],
+  texts: new Map(),
+  response: undefined,
+  end: undefined,
+  broken: undefined,
+  isClosed: false
+})
+
+const texted = ({ content }: typeof Item.Type): string => (content ?? []).map(({ text }) => text).join("")
+
+/** A response that came as one object. */
+const hearWhole = (heard: HeardResponse, response: typeof Response.Type): void => {
+  const { output, status } = response
+  heard.response = response
+  for (const item of output) heard.texts.set(item.id, texted(item))
+  heard.end = status === "in_progress" ? "pause" : `response.${status === "cancelled" ? "failed" : status}`
+  heard.isClosed = true
 }
 
 const ends = ["response.completed", "response.incomplete", "response.failed", "error"]
@@ -69,26 +94,32 @@ const hear = (heard: HeardResponse, block: string, { process, world }: Site): vo
   if (type === "error") heard.broken = { code, replica: process.name, at: world.now }
 }
 
+const running: ReadonlyArray<string> = ["queued", "in_progress"]
+
+const failed = (code: string): typeof Response.Type => ({ status: "failed", error: { code }, output: [] })
+
+const isInBackground = ({ preferences }: Question, { key }: Asked): boolean =>
+  preferences["on_disconnect"] === "continue" && key !== undefined
+
+const fieldsOf = (question: Question, asked: Asked) => ({
+  input: question.question,
+  background: isInBackground(question, asked)
+})
+
 /**
  * Asks as a client of OpenAI's Responses does. What comes shows only that the connection lives: behind the end of its plan the caller asks for the second half of
  * the events once more, and reads the plan.
  */
-export const make = (site: Site, wire: Wire["Service"], all: Array<HeardResponse>, read: Door["Service"]["read"]) => {
-  const start: Door["Service"]["start"] = (asked, { begin, take }) =>
+export const make = (
+  site: Site,
+  wire: Wire["Service"],
+  all: Array<HeardResponse>,
+  read: ReplicaClient["Service"]["read"]
+) => {
+  const start: ReplicaClient["Service"]["start"] = (asked, { begin, take }) =>
     Effect.gen(function* () {
-      const { answer, plan } = yield* askOpenAi(wire, "/v1/responses", asked, ({ preferences, question }) => ({
-        input: question,
-        background: preferences["on_disconnect"] === "continue" && asked.key !== undefined
-      }))
-      const heard: HeardResponse = {
-        plan,
-        blocks: [],
-        texts: new Map(),
-        response: undefined,
-        end: undefined,
-        broken: undefined,
-        isClosed: false
-      }
+      const { answer, plan } = yield* askOpenAi(wire, "/v1/responses", asked, (question) => fieldsOf(question, asked))
+      const heard = newResponse(plan)
       all.push(heard)
       yield* begin(heard.plan)
       yield* onBlocks(answer, (blocks) => {
@@ -113,12 +144,39 @@ export const make = (site: Site, wire: Wire["Service"], all: Array<HeardResponse
       yield* read(heard.plan, 0, { begin: () => Effect.void, take })
     }).pipe(Effect.scoped)
 
+  /** The response as it is now. */
+  const get = (plan: PlanId) =>
+    wire
+      .ask({ path: `/v1/responses/resp_${plan}` })
+      .pipe(Effect.flatMap(acceptedChat), Effect.flatMap(textOf), Effect.map(decodeResponse), Effect.scoped)
+
+  /** Asks, and waits for the response as one object, or looks for it as long as it goes on in the background. Behind its end the caller reads the plan. */
+  const whole: ReplicaClient["Service"]["start"] = (asked, { begin, take }) =>
+    Effect.gen(function* () {
+      const given = yield* askWholeOpenAi(wire, "/v1/responses", asked, (question) => ({
+        ...fieldsOf(question, asked),
+        stream: false
+      }))
+      const { failure, plan } = given
+      const heard = newResponse(plan)
+      all.push(heard)
+      yield* begin(plan)
+      let response = failure === undefined ? decodeResponse(given.text) : failed(failure.code)
+      while (isInBackground(decodeQuestion(asked.body), asked) && running.includes(response.status)) {
+        yield* Effect.sleep(site.world.process.random.int(200, 3_000))
+        response = yield* get(plan)
+        yield* take(["ping"])
+      }
+      hearWhole(heard, response)
+      if (heard.end !== "pause") yield* read(plan, 0, { begin: () => Effect.void, take })
+    }).pipe(Effect.scoped)
+
   const cancel = (plan: PlanId) =>
     wire
       .ask({ method: "POST", path: `/v1/responses/resp_${plan}/cancel` })
       .pipe(Effect.flatMap(acceptedChat), Effect.flatMap(textOf), Effect.asVoid, Effect.scoped)
 
-  return { start, cancel }
+  return { start, whole, cancel }
 }
 
 /** A stream of Responses ends, and says the truth: the whole answer, the error of its plan, the calls that wait, or why it breaks off. */
@@ -134,16 +192,19 @@ export const rule =
       if (broken !== undefined) return isExplained(observed, broken) ? [] : said(`breaks off with ${broken.code}`)
       const waits = response?.output.some(({ type }) => type === "mcp_approval_request") === true
       if (end === "pause") return waits ? [] : said("pauses, and nothing waits for a decision")
-      const { error, final, state } = plan.plan
+      const { error, final, state, usage } = plan.plan
+      const used = response?.usage ?? usage
+      if (used.input_tokens !== usage.input_tokens || used.output_tokens !== usage.output_tokens) {
+        return said(`has used ${JSON.stringify(used)}, the plan ${JSON.stringify(usage)}`)
+      }
       if (final === null) {
         const code = response?.error?.code
-        return end === "response.failed" && code === error?.code
+        return end === "response.failed" && code === codeOf(error?.code)
           ? []
           : said(`ends with ${end} ${code}, the plan is ${state}`)
       }
       if (end === "response.failed") return said(`has failed, and the plan is ${state}`)
       const messages = (response?.output ?? []).filter(({ type }) => type === "message")
-      const texted = ({ content }: (typeof messages)[number]) => (content ?? []).map(({ text }) => text).join("")
       const untold = messages.filter((message) => texted(message) !== (texts.get(message.id) ?? ""))
       if (untold.length > 0) return said(`has texts that no event has told: ${JSON.stringify(untold)}`)
       const answer = messages

@@ -18,6 +18,8 @@ const measure = <E>(stream: Stream.Stream<ReaderItem, E>, closeAfter: "1 minute"
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(Stream.runDrain(writing(stream, () => new Uint8Array(1))))
     yield* TestClock.adjust(closeAfter)
+    // Somebody sets the clock meanwhile.
+    yield* TestClock.setTime(0)
     yield* Fiber.interrupt(fiber)
     const samples = [...parse(yield* text).values()].flatMap((family) => family.samples)
     const measured = samples

@@ -46,10 +46,7 @@ export const ask = (chat: Chat, text = "?") => Effect.promise(() => chat.sendMes
 
 /** Waits until the chat is so. */
 export const until = (chat: Chat, holds: (chat: Chat) => boolean) =>
-  Effect.sync(() => holds(chat)).pipe(
-    Effect.repeat({ until: (isSo) => isSo, schedule: Schedule.spaced("10 millis") }),
-    Effect.timeout("10 seconds")
-  )
+  Effect.sync(() => holds(chat)).pipe(Effect.repeat({ until: (isSo) => isSo, schedule: Schedule.spaced("10 millis") }))
 
 /** What a message shows, part by part. */
 export const shown = (message: UIMessage | undefined): ReadonlyArray<string> =>

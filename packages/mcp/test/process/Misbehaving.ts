@@ -31,7 +31,7 @@ const call = (id: number | undefined, { _meta, arguments: { city = "" } = {} }: 
     case "huge":
       return process.stdout.write(`${"x".repeat(100_000_000)}\n`)
     case "never":
-      return
+      return appendFileSync(file, "never\n")
     case "chatter":
       for (let count = 0; count < 6_000; count++) say({ method: "notifications/tools/list_changed" })
       return say({ id, result: text("at last") })

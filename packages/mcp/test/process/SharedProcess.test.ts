@@ -83,11 +83,12 @@ describe("a server that is a command", () => {
       const list = Effect.gen(function* () {
         const before = seen().length
         const listing = yield* Effect.forkChild(Effect.timeoutOption(connection.tools, "10 seconds"))
-        yield* pass(() => seen().slice(before).includes("tools/list"))
+        yield* until(() => seen().slice(before).includes("tools/list"))
         yield* TestClock.adjust("10 seconds")
         yield* Fiber.join(listing)
       })
       const waiting = yield* Effect.forkChild(ask("never"))
+      yield* until(() => seen().includes("never"))
       yield* list
       assert.strictEqual((yield* ask("Oslo")).text, "clear in Oslo")
       assert.lengthOf(pids(), 1)
@@ -102,8 +103,8 @@ describe("a server that is a command", () => {
     Effect.gen(function* () {
       const { connection, seen } = yield* serve("")
       yield* connection.tools
-      const waiting = yield* Effect.forkChild(call(connection, "never"), { startImmediately: true })
-      yield* Effect.sleep("100 millis")
+      const waiting = yield* Effect.forkChild(call(connection, "never"))
+      yield* until(() => seen().includes("never"))
       yield* Fiber.interrupt(waiting)
       yield* until(() => seen().includes("cancelled"))
       assert.strictEqual((yield* call(connection, "Oslo")).text, "clear in Oslo")

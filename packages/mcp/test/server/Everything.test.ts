@@ -2,9 +2,9 @@ import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Schedule } from "effect"
+import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
-import { createServer } from "node:net"
+import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
 import { callTool, serverAt } from "./call.ts"
@@ -12,20 +12,34 @@ import { callTool, serverAt } from "./call.ts"
 const sockets = SdkMcpClient.layer.pipe(Layer.provide(NodeHttpClient.layerUndici))
 const main = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"))
 
-const freePort = Effect.callback<number>((resume) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
+/** The server does not say which port it got: its process says it. */
+const sayPort = `import { Server } from "node:net"
+const { listen } = Server.prototype
+Server.prototype.listen = function (...args) {
+  return listen.apply(this.once("listening", () => console.log("port " + this.address().port)), args)
+}`
 
 /** The reference server with all features of the protocol, in a process of its own. */
 const serve = Effect.gen(function* () {
-  const port = yield* freePort
-  yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [main, "streamableHttp"], { env: { PORT: `${port}` }, stdio: "ignore" })),
+  const { stdout } = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(
+        process.execPath,
+        ["--import", `data:text/javascript,${encodeURIComponent(sayPort)}`, main, "streamableHttp"],
+        {
+          env: { PORT: "0" },
+          stdio: ["ignore", "pipe", "ignore"]
+        }
+      )
+    ),
     (child) => Effect.sync(() => child.kill())
   )
+  const port = yield* Effect.callback<string>((resume) => {
+    createInterface({ input: stdout }).on("line", (line) => {
+      const [, port] = /^port (\d+)$/.exec(line) ?? []
+      if (port !== undefined) resume(Effect.succeed(port))
+    })
+  })
   return `http://127.0.0.1:${port}`
 })
 
@@ -35,7 +49,7 @@ it.live(
     Effect.gen(function* () {
       const url = yield* serve
       const client = yield* McpClient
-      const connection = yield* Effect.retry(client.connect(serverAt(url), direct), Schedule.spaced("50 millis"))
+      const connection = yield* client.connect(serverAt(url), direct)
       const names = (yield* connection.tools).map(({ name }) => name)
       assert.includeMembers(names, ["echo", "get-sum", "get-structured-content"])
       // It can be called as a task only.

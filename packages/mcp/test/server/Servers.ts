@@ -1,6 +1,6 @@
 import { text, type Host } from "@bowline/testing/http/Host"
 import { createMcpHandler, fromJsonSchema, McpServer as Server2 } from "@modelcontextprotocol/server"
-import { Effect, Stream } from "effect"
+import { Effect, Latch, Stream } from "effect"
 import { WebStandardStreamableHTTPServerTransport } from "mcp-sdk-1/server/webStandardStreamableHttp.js"
 import { McpServer as Server1 } from "mcp-sdk-1/server/mcp.js"
 import { CallToolRequestSchema, ListToolsRequestSchema } from "mcp-sdk-1/types.js"
@@ -9,10 +9,12 @@ type Answer = (request: Request) => Promise<Response>
 
 /** Serves what a server of an SDK answers. The request is aborted when its client disconnects. */
 const hostOf =
-  (answer: Answer): Host =>
-  ({ body, headers, method, url }) =>
-    Effect.promise(async (signal) => {
+  (answer: Answer, seen: Seen): Host =>
+  ({ body, headers, method, url }) => {
+    const isListening = method === "GET" || body.includes("subscriptions/listen")
+    const respond = Effect.promise(async (signal) => {
       const response = await answer(new Request(url, { method, headers, signal, ...(body !== "" && { body }) }))
+      if (isListening) seen.listening++
       if (response.body === null) return text(response.status, "", Object.fromEntries(response.headers))
       const { body: stream } = response
       return {
@@ -21,6 +23,8 @@ const hostOf =
         body: Stream.orDie(Stream.fromReadableStream({ evaluate: () => stream, onError: (error) => error }))
       }
     })
+    return isListening ? seen.mayListen.whenOpen(respond) : respond
+  }
 
 const city = { type: "object" as const, properties: { city: { type: "string" as const } }, required: ["city"] }
 const forecast = { type: "object" as const, properties: { sky: { type: "string" as const } }, required: ["sky"] }
@@ -31,6 +35,10 @@ export interface Seen {
   readonly ended: Array<string>
   /** How many calls wait for their end. */
   waiting: number
+  /** Closed, it keeps clients waiting that want to listen. */
+  readonly mayListen: Latch.Latch
+  /** How many clients have begun to listen. */
+  listening: number
   /** Whether there is one tool more. */
   hasMore: boolean
   /** Tell the clients that listen that there are other tools. */
@@ -39,7 +47,16 @@ export interface Seen {
   readonly hangUp: Array<() => unknown>
 }
 
-export const nothingSeen = (): Seen => ({ calls: [], ended: [], waiting: 0, hasMore: false, announce: [], hangUp: [] })
+export const nothingSeen = (): Seen => ({
+  calls: [],
+  ended: [],
+  waiting: 0,
+  mayListen: Latch.makeUnsafe(true),
+  listening: 0,
+  hasMore: false,
+  announce: [],
+  hangUp: []
+})
 
 const untilAborted = (signal: AbortSignal, seen: Seen) =>
   new Promise<never>((_resolve, reject) => {
@@ -83,7 +100,7 @@ export const ofSdk2 = (seen: Seen, legacy: "stateless" | "reject" = "stateless")
     handler = handlerOfSdk2(seen, legacy)
     return closed.close()
   })
-  return hostOf((request) => handler.fetch(request))
+  return hostOf((request) => handler.fetch(request), seen)
 }
 
 /** A server of the SDK's first line, with sessions: it speaks the revisions up to 2025-11-25. */
@@ -125,5 +142,5 @@ export const ofSdk1 = (seen: Seen): Host => {
     const session = request.headers.get("mcp-session-id")
     const transport = session === null ? await connect() : sessions.get(session)
     return transport === undefined ? new Response("no such session", { status: 404 }) : transport.handleRequest(request)
-  })
+  }, seen)
 }

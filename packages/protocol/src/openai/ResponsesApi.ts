@@ -54,7 +54,7 @@ export class ResponsesApi extends HttpApiGroup.make("responses")
       query: {
         stream: Schema.optionalKey(Schema.Literals(["true", "false"])),
         starting_after: Schema.optionalKey(
-          SequenceNumber.annotate({ description: "With `stream=true`: only the events behind this `sequence_number`" })
+          SequenceNumber.annotate({ description: "With `stream=true`: only the events after this `sequence_number`" })
         )
       },
       success: Response,

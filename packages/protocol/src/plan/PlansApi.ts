@@ -150,7 +150,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       OpenApi.annotations({
         summary: "A plan's events",
         description:
-          "From the start, or behind `Last-Event-ID` (or `after`), live to the end. At the end of a plan that is over: an " +
+          "From the start, or after `Last-Event-ID` (or `after`), live to the end. At the end of a plan that is over: an " +
           "empty 200; past the last event: 400."
       })
     ),

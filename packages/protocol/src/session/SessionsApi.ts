@@ -46,7 +46,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
       error: [InvalidRequest, NotFound, SessionBusy, PayloadTooLarge, UnsupportedMediaType, ...failures]
     }).annotateMerge(
       OpenApi.annotations({
-        summary: "Drop what came behind a message",
+        summary: "Drop what came after a message",
         description:
           "The message itself stays. Plans of the session that are not over are aborted first (`cancelled`). A summary that " +
           "covers more than what is left is dropped."

@@ -5,7 +5,8 @@ import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { choose, windowFor } from "./CredentialChoice.ts"
 import * as MemoryCredentialStore from "../memory/MemoryCredentialStore.ts"
 import { type CredentialRow, CredentialStore } from "../store/CredentialStore.ts"
@@ -83,7 +84,7 @@ export class CredentialPool extends Context.Service<
       /** The choices of this process. The store does not have them yet when two plans choose at the same time. */
       const chosen = new Map<string, number>()
       const failures = new Failures()
-      /** When this process last stored a use. */
+      /** When this process last stored a use, on the `Monotonic` clock. */
       const stored = new Map<string, number>()
 
       const credentials = providers.all.flatMap(({ name, credentials }) =>
@@ -121,7 +122,7 @@ export class CredentialPool extends Context.Service<
           yield* tellPutAside({ provider, credential, model }, reason, window.scope)
         }),
         succeeded: Effect.fnUntraced(function* ({ provider, credential, model }) {
-          const now = yield* Clock.currentTimeMillis
+          const now = yield* Monotonic.now
           if (!failures.has(credential, model) && now - (stored.get(credential) ?? -Infinity) < useGranularity) return
           stored.set(credential, now)
           yield* store.succeed(provider, credential, model)

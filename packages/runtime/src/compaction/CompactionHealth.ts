@@ -10,7 +10,7 @@ const capacity = 1_000
 
 interface Trouble {
   readonly failures: number
-  /** Milliseconds since 1970. */
+  /** Milliseconds of the `Monotonic` clock. */
   readonly lastAt: number
 }
 

@@ -7,9 +7,9 @@ export type { AttemptTimers, ModelOverrides }
 
 /** When calls of a plan lead nowhere. 0 switches a rule off. */
 export interface LoopLimits {
-  /** Steps that contain a call of the same tool and arguments, one behind the other, in which it fails. */
+  /** Steps that contain a call of the same tool and arguments, one after the other, in which it fails. */
   readonly failures: number
-  /** Calls of the same tool and arguments with the same result, one behind the other. */
+  /** Calls of the same tool and arguments with the same result, one after the other. */
   readonly repeats: number
   /** Rounds of two calls that alternate with the same results. */
   readonly pairs: number

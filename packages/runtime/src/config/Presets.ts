@@ -17,7 +17,7 @@ export interface Preset {
   readonly servers: ReadonlyArray<ConfiguredServer>
   /** They hold where the request says nothing. The `model` may be one that callers may not name. */
   readonly preferences: GivenPreferences
-  /** They stand behind the planner's instructions. */
+  /** They stand after the planner's instructions. */
   readonly instructions: string | undefined
   /** It narrows what the caller may use. */
   readonly permission: Permission

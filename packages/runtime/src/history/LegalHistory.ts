@@ -62,7 +62,7 @@ const legalPart = (part: MessagePart): MessagePart => {
 }
 
 /**
- * A history that every provider accepts. The first message is the user's. Each call has its one result directly behind it: a missing
+ * A history that every provider accepts. The first message is the user's. Each call has its one result directly after it: a missing
  * result becomes `interrupted`, a result without a call and a second result are dropped. Files stand in messages of the user only,
  * reasoning only in front of the text or call that it led to. Partial text and empty messages are dropped. The stored history does
  * not change.

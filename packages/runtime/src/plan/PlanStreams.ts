@@ -45,7 +45,7 @@ export class PlanStreams extends Context.Service<
     /** Refuses what `start` refuses before it looks at what is stored: for a caller that drops something before it asks. */
     readonly check: (asked: Asked) => Effect.Effect<void, InvalidRequest | HopsExceeded | NotAccepting>
     /**
-     * The frames of the plan behind `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
+     * The frames of the plan after the seq `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
      * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes. `leaveRunning` does nothing for
      * a plan of another replica.
      */
@@ -63,7 +63,7 @@ export class PlanStreams extends Context.Service<
       const store = yield* PlanStore
       const remote = yield* RemotePlans
 
-      /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
+      /** The frames after the seq `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
         const { plan_id, session_id } = run.given
         const { head, frames, cutOff, ...attached } = yield* live.attach(after)

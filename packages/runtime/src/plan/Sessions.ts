@@ -45,7 +45,7 @@ export class Sessions extends Context.Service<
   Sessions,
   {
     /**
-     * Drops the history behind the message, and returns the session. First it aborts (`cancelled`) all plans of the session that are
+     * Drops the history after the message, and returns the session. First it aborts (`cancelled`) all plans of the session that are
      * not over, the queued ones too. Then it acquires the session as a plan does, so that no plan sees half of the change. While it
      * waits it aborts a plan that got the session before it, and leaves those that wait behind it. Peers are
      * asked to cancel the remote tasks that the dropped calls have left open: once, in the background, and only where that needs no

@@ -102,7 +102,7 @@ export const afterStep = (before: LoopState, step: ReadonlyArray<EndedCall>, lim
   if (before.ignored !== undefined) {
     return { state: { seen, recent, ignored: before.ignored + repetitions.length }, warned: undefined, detected }
   }
-  // The model reads the warning behind the step: what else this step repeats was not done in spite of it.
+  // The model reads the warning after the step: what else this step repeats was not done in spite of it.
   const [warned] = repetitions
   return { state: { seen, recent, ignored: warned && 0 }, warned, detected }
 }

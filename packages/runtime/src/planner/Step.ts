@@ -71,7 +71,7 @@ const begin = Effect.fnUntraced(function* (
   return asking
 })
 
-/** The answer so far, behind the parts that came `before` in the step. It has only the calls that may be made. */
+/** The answer so far, after the parts that came `before` in the step. It has only the calls that may be made. */
 const joined = (
   before: ReadonlyArray<MessagePart>,
   answer: FinishedAnswer,

@@ -37,7 +37,7 @@ const parseYaml = (text: string): Result.Result<unknown, string> =>
 export const parse = (text: string): Result.Result<Recipe, string> => {
   const [, head, body = ""] = /^---[ \t]*\r?\n([^]*?)(?<=\n)---[ \t]*(?:\r?\n([^]*))?$/.exec(text) ?? []
   if (head === undefined) return Result.fail("Expected a front matter between two lines ---, with name and description")
-  if (body.trim() === "") return Result.fail("Expected a text behind the front matter")
+  if (body.trim() === "") return Result.fail("Expected a text after the front matter")
   return Result.map(
     Result.flatMap(parseYaml(head), (document) => Result.mapError(decode(document), wrong)),
     ({ description, name }) => ({ name, description: description.trim().replaceAll(/\s+/g, " "), body: body.trim() })

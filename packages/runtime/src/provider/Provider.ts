@@ -15,7 +15,7 @@ export interface ToolDefinition {
   readonly inputSchema: JsonSchema
 }
 
-/** `messages` are legal for every wire: each call has its one result directly behind it (see `legalHistory`). */
+/** `messages` are legal for every wire: each call has its one result directly after it (see `legalHistory`). */
 export interface ProviderRequest {
   /** The provider's own name of the model, without the `provider/` in front. */
   readonly model: string

@@ -176,7 +176,7 @@ export interface AbandonedPlan {
   /** As they were when the plan was created: those of its request, those of its preset, and the defaults. */
   readonly preferences: Preferences
   readonly route: Route
-  /** Milliseconds until its deadline by the clock of the store, which has measured them since the plan was created; below 0 behind it. */
+  /** Milliseconds until its deadline by the clock of the store, which has measured them since the plan was created; below 0 after it. */
   readonly leftMs: number
   /** How many processes have died, or lost the plan, while they ran it. A hand-over does not count. */
   readonly deaths: number

@@ -39,7 +39,7 @@ const behindShown = (shown: ReadonlyArray<string>, text: string): string =>
 
 /**
  * The part of a caller's `prior_summary` that is new to a session. A caller may send back the summaries that it was shown, one or
- * several in their order: these are not new, only the text behind them is. Fails if the session would have too many summaries, or
+ * several in their order: these are not new, only the text after them is. Fails if the session would have too many summaries, or
  * too many characters in them.
  */
 export const newPrior = (

@@ -53,7 +53,7 @@ export class PushStore extends Context.Service<
   PushStore,
   {
     /**
-     * Adds the target behind `cursor`, or puts it in the place of the task's target with that id. The replica that asks is the one that
+     * Adds the target, which is told what comes after `cursor`, or puts it in the place of the task's target with that id. The replica that asks is the one that
      * has it: `claim` gives it to that replica first.
      */
     readonly put: (

@@ -75,7 +75,7 @@ export class SessionStore extends Context.Service<
       compaction: Compaction
     ) => Effect.Effect<void, LeaseLost | StorageError>
     /**
-     * Drops the history behind the message, in one transaction that the session's fence guards. A summary that covers dropped
+     * Drops the history after the message, in one transaction that the session's fence guards. A summary that covers dropped
      * messages is deleted: prompts have the messages again that it covered, and all prior summaries. Returns the remote tasks that
      * the dropped calls have left open with peers.
      */

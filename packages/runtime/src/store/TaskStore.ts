@@ -77,7 +77,7 @@ export interface TaskFilter {
   readonly since?: string
 }
 
-/** The place of a task in the list, behind which the next page begins. */
+/** The place of a task in the list, after which the next page begins. */
 export interface TaskCursor {
   readonly status_at: string
   readonly task_id: string

@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Result } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
 
@@ -55,8 +56,10 @@ export class GroupCommit extends Context.Service<
       /** When the first event of the next batch came, and of the one that is written now. */
       let nextSince: number | undefined
       let since: number | undefined
-      const age = () =>
-        (clock.currentTimeMillisUnsafe() - (since ?? nextSince ?? clock.currentTimeMillisUnsafe())) / 1_000
+      const age = () => {
+        const now = Monotonic.millis(clock)
+        return (now - (since ?? nextSince ?? now)) / 1_000
+      }
       yield* observe(waiting.of({}), age)
 
       /** Commits until the database has answered, and gives the plans that may write no more. */
@@ -116,7 +119,7 @@ export class GroupCommit extends Context.Service<
 
       return {
         notify: (source) => {
-          nextSince ??= clock.currentTimeMillisUnsafe()
+          nextSince ??= Monotonic.millis(clock)
           sources.add(source)
           pending.openUnsafe()
         }

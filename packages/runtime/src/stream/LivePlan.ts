@@ -12,7 +12,7 @@ import { counter } from "../telemetry/Instrument.ts"
  */
 export type ReaderItem = PlanFrame | "ping" | "reconnect"
 
-/** Ends behind the `done` frame or a `reconnect`. */
+/** Ends after the `done` frame or a `reconnect`. */
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
 /**
@@ -51,7 +51,7 @@ const cutOffGrace = Duration.seconds(60)
 /** How long a reader that was cut off has to read the rest of its queue. */
 const takeWithinMs = 10_000
 
-/** How a stream ends for its readers: behind the frame `done`, or before the plan is over. */
+/** How a stream ends for its readers: after the frame `done`, or before the plan is over. */
 type End = "done" | "reconnect"
 
 interface Reader {
@@ -145,7 +145,7 @@ export class LivePlan {
   }
 
   /**
-   * The frames behind `head`, which is `after`, unless frames behind that are no longer in memory. The scope is the reader's
+   * The frames after `head`, which is `after`, unless frames after that are no longer in memory. The scope is the reader's
    * connection.
    */
   attach(after: number): Effect.Effect<
@@ -198,7 +198,7 @@ export class LivePlan {
     )
   }
 
-  /** Connects a reader, and gives it the frames that are still in memory. Returns the seq behind which it gets all of them. */
+  /** Connects a reader, and gives it the frames that are still in memory. Returns the seq after which it gets all of them. */
   #enter(reader: Reader): number {
     this.#connected++
     Deferred.doneUnsafe(this.#met, Effect.void)
@@ -256,7 +256,7 @@ export class LivePlan {
       // Another replica's reader may have been faster than this one's writer.
       if (frame.seq <= reader.after) continue
       const isFull = reader.frames >= maxFrames || reader.characters >= maxCharacters
-      // The last frame often comes right behind a large one: a reader that has waited for it is not cut off.
+      // The last frame often comes right after a large one: a reader that has waited for it is not cut off.
       if (isFull && frame.event !== "done") {
         this.#cutOff(reader)
         return

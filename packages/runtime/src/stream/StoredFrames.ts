@@ -29,7 +29,7 @@ export const between = (
   )
 
 /**
- * The stored frames behind `after`. Of a plan that runs elsewhere they come live up to `done`, or until readers here must stop
+ * The stored frames after the seq `after`. Of a plan that runs elsewhere they come live up to `done`, or until readers here must stop
  * waiting; of a plan that is over they are those in the store.
  */
 export const follow = (

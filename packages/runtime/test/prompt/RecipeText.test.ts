@@ -29,7 +29,7 @@ describe("a recipe", () => {
       `---\n${head}`,
       "Expected a front matter between two lines ---, with name and description"
     ],
-    ["without a body", `---\n${head}\n---\n \n`, "Expected a text behind the front matter"],
+    ["without a body", `---\n${head}\n---\n \n`, "Expected a text after the front matter"],
     [
       "with a front matter that is not YAML",
       "---\nname: [\n---\nx",

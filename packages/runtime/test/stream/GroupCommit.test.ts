@@ -174,6 +174,8 @@ describe("GroupCommit", () => {
       assert.strictEqual(yield* waiting, 0)
       one.say("a")
       yield* TestClock.adjust("5 seconds")
+      // Somebody sets the clock meanwhile.
+      yield* TestClock.setTime(0)
       two.say("b")
       yield* TestClock.adjust("10 seconds")
       assert.strictEqual(yield* waiting, 15)

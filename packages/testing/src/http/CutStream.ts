@@ -41,7 +41,7 @@ const listen = (server: Server) =>
   )
 
 /**
- * A gateway that answers with `stored`, from the start or behind `Last-Event-ID`, behind a proxy that cuts. The header `x-cut` names a plan and
+ * A gateway that answers with `stored`, from the start or after `Last-Event-ID`, behind a proxy that cuts. The header `x-cut` names a plan and
  * says behind how many bytes its first answer is cut: `120`. Behind `120 for good` it has nothing but 503. `pages` are served by their path.
  */
 export const open = Effect.fnUntraced(function* (

@@ -73,7 +73,7 @@ const make = (script: Script, options: Options = {}): Effect.Effect<Provider["Se
     stream: (request) => Stream.suspend(() => play(turnFor(fromRequest(request))))
   }))
 
-/** The moves that end a turn: a reader sees nothing behind them. */
+/** The moves that end a turn: a reader sees nothing after them. */
 const isLast = (move: TurnMove): boolean =>
   ["Break", "ErrorChunk", "Refused"].includes(move._tag) || (move._tag === "Raw" && !move.text.startsWith(":"))
 

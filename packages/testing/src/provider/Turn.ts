@@ -69,7 +69,7 @@ export const usage = (tokens: Partial<Usage>): TurnMove => ({
   usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, reasoning_tokens: 0, ...tokens }
 })
 
-/** Finishes the answer. Moves behind it are still sent. */
+/** Finishes the answer. Moves after it are still sent. */
 export const finish = (reason: Exclude<FinishReason, "refusal" | "pause">): TurnMove => ({ _tag: "Finish", reason })
 
 /** The connection closes normally, without a finish. */

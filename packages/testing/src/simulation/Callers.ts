@@ -1,8 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Effect, Fiber } from "effect"
 import type { Cluster } from "./Cluster.ts"
-import type { Audience, Door } from "./Door.ts"
-import { Draws } from "./Draws.ts"
+import type { Audience, ReplicaClient } from "./ReplicaClient.ts"
+import { SeededRandom } from "./SeededRandom.ts"
 import type { ObservedRequest } from "./Observed.ts"
 import { agents, peerTools } from "./Peers.ts"
 import { type Ending, type Progress, Reading } from "./Reading.ts"
@@ -13,13 +13,13 @@ import type { Open, World } from "./World.ts"
 
 /** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
 const vocabulary = Array.from({ length: 64 }, (_, index) => {
-  const draws = new Draws(`word ${index}`)
-  return draws.bits().toString(36).padStart(7, "0")
+  const random = new SeededRandom(`word ${index}`)
+  return random.bits().toString(36).padStart(7, "0")
 })
 
 const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
-  const draws = new Draws(`ballast of ${name}`)
-  return Array.from({ length: Math.ceil(ballast / 8) }, () => vocabulary[draws.int(0, 63)]).join(" ")
+  const random = new SeededRandom(`ballast of ${name}`)
+  return Array.from({ length: Math.ceil(ballast / 8) }, () => vocabulary[random.int(0, 63)]).join(" ")
 }
 
 const calls = ({ steps }: ScenarioPlan, tools: ReadonlyArray<string>): boolean =>
@@ -41,14 +41,14 @@ const questionOf = (plan: ScenarioPlan) => ({
   }
 })
 
-interface Stage {
+interface Parts {
   readonly world: World
   readonly cluster: Cluster
 }
 
 /** One caller with one question: it reads the stream to its end, comes back when it breaks, and does what the scenario says. */
 export class Caller {
-  readonly #stage: Stage
+  readonly #parts: Parts
   readonly #plan: ScenarioPlan
   readonly #name: string
   readonly #progress: Progress = { plan: undefined, seen: 0, isDone: false }
@@ -57,8 +57,8 @@ export class Caller {
   #reading: Reading | undefined
   #answered: Reading | undefined
 
-  constructor(stage: Stage, plan: ScenarioPlan, name = plan.name) {
-    this.#stage = stage
+  constructor(parts: Parts, plan: ScenarioPlan, name = plan.name) {
+    this.#parts = parts
     this.#plan = plan
     this.#name = name
   }
@@ -77,7 +77,7 @@ export class Caller {
 
   /** Asks, and reads until there is no more; comes back as often as it takes. */
   #follow(place: number): Effect.Effect<void> {
-    const { cluster, world } = this.#stage
+    const { cluster, world } = this.#parts
     return Effect.gen({ self: this }, function* () {
       for (let tries = 0; tries < 200 && !this.#progress.isDone && !this.#isAway; tries++) {
         const replica = yield* cluster.awaitUp(place + tries)
@@ -91,17 +91,17 @@ export class Caller {
           world.tell("caller", this.#plan.name, `gives up: ${typeof ending === "object" ? ending.code : ending}`)
           return
         }
-        yield* Effect.sleep(world.process.draws.int(50, 1_000))
+        yield* Effect.sleep(world.process.random.int(50, 1_000))
       }
     })
   }
 
   /** One connection: it asks, or reads the plan that it knows. */
   #connect(replica: Replica): Effect.Effect<Ending> {
-    const { world } = this.#stage
+    const { world } = this.#parts
     const { hasKey, name, readMs } = this.#plan
-    const { door } = replica
-    if (door === undefined) return Effect.succeed("broken")
+    const { client } = replica
+    if (client === undefined) return Effect.succeed("broken")
     const progress = this.#progress
     const { plan, seen: after } = progress
     world.tell("caller", name, plan === undefined ? `asks ${replica.name}` : `reads at ${replica.name} behind ${after}`)
@@ -113,8 +113,8 @@ export class Caller {
     this.#reading = reading
     const open = (audience: Audience) =>
       plan === undefined
-        ? door.start({ body: questionOf(this.#plan), key: hasKey ? `key-${name}` : undefined }, audience)
-        : door.read(plan, after, audience)
+        ? client.start({ body: questionOf(this.#plan), key: hasKey ? `key-${name}` : undefined }, audience)
+        : client.read(plan, after, audience)
     return Effect.map(reading.follow(open), (ending) => {
       const how = typeof ending === "object" ? "closed" : ending
       const isOver = how !== "broken" || replica.process.isAlive
@@ -128,7 +128,7 @@ export class Caller {
   }
 
   #requested(what: ObservedRequest["what"], replica: Replica): Open<ObservedRequest> {
-    const { world } = this.#stage
+    const { world } = this.#parts
     const request = { what, plan: this.#plan.name, replica: replica.name, began: world.moment(), ended: undefined }
     world.requests.push(request)
     return request
@@ -137,7 +137,7 @@ export class Caller {
   #act(act: CallerAct): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
       if (this.#progress.isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain") return
-      this.#stage.world.tell("caller", this.#plan.name, act._tag)
+      this.#parts.world.tell("caller", this.#plan.name, act._tag)
       switch (act._tag) {
         case "Leave":
           this.#isAway = true
@@ -153,15 +153,15 @@ export class Caller {
           return yield* this.#follow(act.replica)
         }
         case "Cancel":
-          return yield* this.#tell("cancel", act.replica, (door, id) => door.cancel(id))
+          return yield* this.#tell("cancel", act.replica, (client, id) => client.cancel(id))
         case "Decide": {
           const decision = act.approves ? "approve" : "reject"
-          return yield* this.#tell("decide", act.replica, (door, id) => door.decide(id, decision))
+          return yield* this.#tell("decide", act.replica, (client, id) => client.decide(id, decision))
         }
         case "AskAgain": {
           if (!this.#plan.hasKey) return
           const plan = { ...this.#plan, acts: [], at: 0, replica: act.replica }
-          const again = new Caller(this.#stage, plan, `${plan.name} again`)
+          const again = new Caller(this.#parts, plan, `${plan.name} again`)
           return yield* again.run
         }
       }
@@ -177,20 +177,20 @@ export class Caller {
   #tell(
     what: "cancel" | "decide",
     place: number,
-    ask: (door: Door["Service"], plan: PlanId) => ReturnType<Door["Service"]["cancel"]>
+    ask: (client: ReplicaClient["Service"], plan: PlanId) => ReturnType<ReplicaClient["Service"]["cancel"]>
   ): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
       const { plan } = this.#progress
-      const replica = yield* this.#stage.cluster.awaitUp(place)
-      const { door } = replica
-      if (plan === undefined || door === undefined) return
+      const replica = yield* this.#parts.cluster.awaitUp(place)
+      const { client } = replica
+      if (plan === undefined || client === undefined) return
       const request = this.#requested(what, replica)
-      yield* Effect.match(ask(door, plan), {
+      yield* Effect.match(ask(client, plan), {
         // Behind a connection that has broken nobody knows whether it is done.
         onFailure: () => void (request.isRefused = true),
         onSuccess: () => {}
       })
-      if (replica.process.isAlive) request.ended = this.#stage.world.moment()
+      if (replica.process.isAlive) request.ended = this.#parts.world.moment()
     })
   }
 }

@@ -1,11 +1,10 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Duration, Effect, Fiber } from "effect"
 import { Caller } from "./Callers.ts"
 import type { Cluster } from "./Cluster.ts"
 import type { Database } from "./Database.ts"
-import * as Faults from "./Faults.ts"
+import { injectFaults } from "./InjectFaults.ts"
 import type { Load } from "./Process.ts"
 import { models } from "./Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
@@ -15,7 +14,7 @@ import type { World } from "./World.ts"
 /** How long after its deadline, and the time of a lease, a plan may still be open before the run goes on without it, in milliseconds. */
 const tooLate = 75_000
 
-/** How long everything has to come to rest behind the last plan, in milliseconds. */
+/** How long everything has to come to rest after the last plan, in milliseconds. */
 const rest = 12_000
 
 /** How long the last questions have, in milliseconds. */
@@ -29,8 +28,6 @@ interface Parts {
   readonly scenario: Scenario
   /** The plans that providers know: the probes come to them. */
   readonly plans: Map<string, ScenarioPlan>
-  /** What is asked in the end, if an app says so. */
-  readonly question: string | undefined
 }
 
 /** As an operator does: the windows of long ago are no reason why a probe fails. */
@@ -70,7 +67,7 @@ export class Course {
     const longest = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs))
     const patience = longest + Duration.toMillis(leaseTtl) + tooLate
     const calling = yield* Effect.forkChild(Effect.timeoutOption(this.#ask(scenario.plans), 2 * patience))
-    yield* Faults.run(this.#parts, scenario.faults)
+    yield* injectFaults(this.#parts, scenario.faults)
     yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)
     this.faultsEnd = world.now
     world.tell("world", "", "no more faults")
@@ -95,13 +92,12 @@ export class Course {
 
   /** A question for each session, on any of the wires: what is stored can be sent on each. */
   #probes(): ReadonlyArray<ScenarioPlan> {
-    const { plans, question, scenario, world } = this.#parts
-    const draws = world.draws.of("probes")
+    const { plans, scenario, world } = this.#parts
+    const random = world.random.of("probes")
     const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
     return sessions.map((session, index) => {
-      const asked = question === undefined ? {} : { question }
-      const model = draws.pick(models)
-      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index, model }
+      const model = random.pick(models)
+      const probe = { ...plainPlan, name: `probe${index}`, session, replica: index, model }
       plans.set(probe.name, probe)
       world.probes.push(probe.name)
       return probe
@@ -111,13 +107,13 @@ export class Course {
   /** Waits until every plan is over, or until the time has passed. */
   #awaitEnds(until: number): Effect.Effect<void> {
     const { database, world } = this.#parts
-    const open = Context.get(database.stores, PlanStore).list(
-      anonymous,
-      { states: ["queued", "running"] },
-      { limit: 1 }
+    const plans = Context.get(database.stores, PlanStore)
+    const callers = new Set(Array.from(database.created.values(), ({ caller }) => caller))
+    const open = Effect.forEach(callers, (caller) =>
+      plans.list(caller, { states: ["queued", "running"] }, { limit: 1 })
     )
-    return Effect.flatMap(Effect.orDie(open), ({ items }) =>
-      items.length === 0 || world.now >= until
+    return Effect.flatMap(Effect.orDie(open), (lists) =>
+      lists.every(({ items }) => items.length === 0) || world.now >= until
         ? Effect.void
         : Effect.andThen(
             Effect.sleep(500),

@@ -1,3 +1,4 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { SessionId } from "@bowline/domain/session/Session"
@@ -12,19 +13,42 @@ import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { Context, Duration, Effect, Layer, Scope } from "effect"
+import * as RateLimiter from "effect/persistence/RateLimiter"
 import { type Link, Noticeboard } from "./Link.ts"
 import type { Moment } from "./Observed.ts"
 import { planIn, type World } from "./World.ts"
 
 /** What a store brings. */
-export type Stores = Layer.Success<typeof MemoryStore.layer>
+export type Stores = Layer.Success<typeof MemoryStore.layer> | RateLimiter.RateLimiterStore
 
-const memory = MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity })
+const memory = Layer.merge(
+  MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity }),
+  RateLimiter.layerStoreMemory
+)
+
+/** How long a request may wait for its count, in milliseconds: as at a database. */
+const countPatience = 1_000
+
+/** Counts of requests behind a connection, on which they fail as the SQL store says. */
+const countsOver = (counts: RateLimiter.RateLimiterStore["Service"]): RateLimiter.RateLimiterStore["Service"] => ({
+  ...counts,
+  fixedWindow: (asked) =>
+    counts.fixedWindow(asked).pipe(
+      Effect.timeout(countPatience),
+      Effect.mapError(
+        (cause) =>
+          new RateLimiter.RateLimiterError({
+            reason: new RateLimiter.RateLimitStoreError({ message: "The count of requests cannot be read", cause })
+          })
+      )
+    )
+})
 
 /** A plan when it was stored. */
 export interface CreatedPlan extends Moment {
   readonly name: string
   readonly replica: string
+  readonly caller: CallerName
   readonly session_id: SessionId
   readonly request: PlanRequest
 }
@@ -69,6 +93,7 @@ export class Database {
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
       Context.add(LoginStore, over(get(LoginStore))),
+      Context.add(RateLimiter.RateLimiterStore, countsOver(over(get(RateLimiter.RateLimiterStore)))),
       Context.add(Notices, link.noticesOf(this.board))
     )
   }
@@ -83,8 +108,9 @@ export class Database {
       create: (plan, maxQueue) =>
         Effect.tap(store.create(plan, maxQueue), ({ session_id }) =>
           Effect.sync(() => {
-            const name = planIn(plan.request.question)
-            this.created.set(plan.plan_id, { name, replica, session_id, request: plan.request, ...world.moment() })
+            const { caller, plan_id, request } = plan
+            const name = planIn(request.question)
+            this.created.set(plan_id, { name, replica, caller, session_id, request, ...world.moment() })
             world.tell(replica, name, "is created")
           })
         ),

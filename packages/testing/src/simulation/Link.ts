@@ -62,10 +62,10 @@ export class Link {
 
   hear(notice: Notice): void {
     if (this.#isCut || this.notices === "lost") return
-    const draws = this.#world.process.draws
+    const random = this.#world.process.random
     const times = this.notices === "twice" ? 2 : 1
     for (let time = 0; time < times; time++) {
-      const ms = this.notices === "late" ? draws.int(1_000, 20_000) : draws.int(0, 5)
+      const ms = this.notices === "late" ? random.int(1_000, 20_000) : random.int(0, 5)
       this.#world.loop.after(ms, () => this.process.post(() => this.#audience.tell(notice)))
     }
   }
@@ -109,7 +109,7 @@ export class Link {
         stop = this.#travel(() => {
           const loss = this.losses.shift()
           if (loss?.isApplied === false) return answer(noAnswer("the connection was lost on the way to the store"))
-          const isPatient = store.draws.chance(50)
+          const isPatient = store.random.chance(50)
           const fiber = Effect.runForkWith(store.context)(statement)
           stop = () => fiber.interruptUnsafe()
           fiber.addObserver((exit) => {
@@ -142,7 +142,7 @@ export class Link {
   /** Goes to the store, or back. Gives what ends it on the way. */
   #travel(arrived: () => void): () => void {
     const { process } = this.#world
-    return process.after(process.draws.int(0, 2) + this.slowMs, () => this.#arrive(arrived))
+    return process.after(process.random.int(0, 2) + this.slowMs, () => this.#arrive(arrived))
   }
 
   /** Behind a connection that is cut, nothing ever arrives. */

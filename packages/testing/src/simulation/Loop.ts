@@ -1,5 +1,5 @@
 import type { Moment } from "./Observed.ts"
-import type { Draws } from "./Draws.ts"
+import type { SeededRandom } from "./SeededRandom.ts"
 
 /** Something that happens in one process at one time. */
 interface Timer {
@@ -80,13 +80,13 @@ export class Loop {
   now = 0
   /** How many tasks have run. */
   tasks = 0
-  readonly #draws: Draws
+  readonly #random: SeededRandom
   readonly #runners: Array<Runner> = []
   readonly #timers = new Timers()
   #order = 0
 
-  constructor(draws: Draws) {
-    this.#draws = draws
+  constructor(random: SeededRandom) {
+    this.#random = random
   }
 
   add(runner: Runner): void {
@@ -137,7 +137,7 @@ export class Loop {
       only = runner
     }
     if (count < 2) return only
-    let drawn = this.#draws.int(0, count - 1)
+    let drawn = this.#random.int(0, count - 1)
     return this.#runners.find(({ isReady }) => isReady() && drawn-- === 0)
   }
 

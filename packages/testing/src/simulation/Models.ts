@@ -221,7 +221,7 @@ const standingFault = (world: World, provider: string, credential: string): Prov
 }
 
 interface Cast {
-  /** What the model of an app answers. */
+  /** What the model of an app answers, but for the questions in the end: a word is enough to show that their session goes on. */
   readonly script: ((asked: Asked) => Turn.Turn) | undefined
   readonly plans: () => ReadonlyMap<string, ScenarioPlan>
   readonly faultOf: (plan: string, request: number) => ProviderFault | undefined
@@ -276,7 +276,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
         running.set(request, attempt)
         const playing: Playing = { world, attempt, provider, spokeAt: Number(request.headers[sentHeader]) }
         world.tell(provider, plan, `is asked by ${replica}${fault === undefined ? "" : `, and will ${fault._tag}`}`)
-        const answer = isSummary(given) ? summaryOf(given) : (script?.(given) ?? stepOf(plans().get(plan), plan, given))
+        const scripted = () => (world.probes.includes(plan) ? undefined : script?.(given))
+        const answer = isSummary(given) ? summaryOf(given) : (scripted() ?? stepOf(plans().get(plan), plan, given))
         const turn = play(playing, given, answer, fault)
         const host = yield* kind.make(() => turn)
         const response = yield* host(request)

@@ -2,7 +2,7 @@ import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
-import type { Draws } from "./Draws.ts"
+import type { SeededRandom } from "./SeededRandom.ts"
 import type { Loop } from "./Loop.ts"
 
 type Task = () => void
@@ -37,11 +37,13 @@ const makeLogger = (log: (line: string, plan: string) => void) =>
 export class Process {
   readonly name: string
   readonly loop: Loop
-  readonly draws: Draws
+  readonly random: SeededRandom
   /** What every fiber of the process runs with. */
   readonly context: Context.Context<never>
   /** How many of its fibers have not ended, by the plan that they say in their logs; the others under an empty name. */
   readonly fibers = new Map<string, number>()
+  /** Runs a task as one of the process. To enter `running` for each of the tasks would make a map each time. */
+  readonly #inside = running.run(this, () => AsyncLocalStorage.snapshot())
   #isAlive = true
   /** Of those that have not ended yet. */
   #pauses = 0
@@ -52,12 +54,12 @@ export class Process {
   #later: Array<{ readonly priority: number; readonly task: Task }> = []
   #wallSkew = 0
   #tasksLeft = Infinity
-  readonly #mourners = new Set<Task>()
+  readonly #killed = new Set<Task>()
 
-  constructor(name: string, loop: Loop, draws: Draws, log: (line: string, plan: string) => void) {
+  constructor(name: string, loop: Loop, random: SeededRandom, log: (line: string, plan: string) => void) {
     this.name = name
     this.loop = loop
-    this.draws = draws
+    this.random = random
     this.context = this.#makeContext(makeLogger(log))
     loop.add(this)
   }
@@ -84,10 +86,10 @@ export class Process {
       this.#queue = this.#queue.slice(this.#at)
       this.#at = 0
     }
-    if (task !== undefined) running.run(this, task)
+    if (task !== undefined) this.#inside(task)
   }
 
-  /** Does it next, behind what is there already. */
+  /** Does it next, after what is there already. */
   readonly post = (task: Task): void => {
     if (this.#isAlive) this.#queue.push(task)
   }
@@ -129,13 +131,13 @@ export class Process {
     this.loop.remove(this)
     this.#queue = []
     this.#later = []
-    const mourners = Array.from(this.#mourners)
-    this.#mourners.clear()
-    for (const mourn of mourners) mourn()
+    const killed = Array.from(this.#killed)
+    this.#killed.clear()
+    for (const hear of killed) hear()
   }
 
-  /** Kills it behind so many more tasks. */
-  killBehind(tasks: number): void {
+  /** Kills it after so many more tasks. */
+  killAfter(tasks: number): void {
     this.#tasksLeft = tasks
   }
 
@@ -159,9 +161,9 @@ export class Process {
   }
 
   /** Called when the process is killed, until the result is called. */
-  onKill(mourn: Task): () => void {
-    this.#mourners.add(mourn)
-    return () => void this.#mourners.delete(mourn)
+  onKill(hear: Task): () => void {
+    this.#killed.add(hear)
+    return () => void this.#killed.delete(hear)
   }
 
   #makeContext(logger: Logger.Logger<unknown, unknown>): Context.Context<never> {
@@ -176,8 +178,8 @@ export class Process {
       flush: () => {}
     }
     const random: Random.Random = {
-      nextDoubleUnsafe: () => this.draws.next(),
-      nextIntUnsafe: () => this.draws.bits() * 2_097_152 - Number.MAX_SAFE_INTEGER + (this.draws.bits() >>> 11)
+      nextDoubleUnsafe: () => this.random.next(),
+      nextIntUnsafe: () => this.random.bits() * 2_097_152 - Number.MAX_SAFE_INTEGER + (this.random.bits() >>> 11)
     }
     return Context.make(Scheduler.Scheduler, {
       executionMode: "async",
@@ -186,7 +188,7 @@ export class Process {
     }).pipe(
       Context.add(Clock.Clock, this.#makeClock()),
       Context.add(Random.Random, random),
-      Context.add(UuidGenerator, () => this.draws.uuid()),
+      Context.add(UuidGenerator, () => this.random.uuid()),
       Context.add(SchemaChecks, inPlace),
       Context.add(References.TracerEnabled, false),
       Context.add(References.MinimumLogLevel, "Warn"),

@@ -1,7 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Effect } from "effect"
-import type { Audience, Door, Refused } from "./Door.ts"
+import type { Audience, ReplicaClient, Refused } from "./ReplicaClient.ts"
 import type { ObservedReader } from "./Observed.ts"
 import type { Replica } from "./Replica.ts"
 import type { Open, World } from "./World.ts"
@@ -64,7 +64,7 @@ export class Reading {
   }
 
   /** Reads until the connection ends, by whomever. */
-  follow(open: (audience: Audience) => ReturnType<Door["Service"]["read"]>): Effect.Effect<Ending> {
+  follow(open: (audience: Audience) => ReturnType<ReplicaClient["Service"]["read"]>): Effect.Effect<Ending> {
     const leaving = Effect.callback<"left">((resume) => {
       this.#onLeave = () => resume(Effect.succeed("left"))
       if (this.#hasLeft) this.#onLeave()

@@ -42,16 +42,18 @@ const stackOf = (what: string): string => {
 const isHashing = (place: string): boolean => /\/effect\/(dist|src)\/Hash\./.test(place)
 
 /**
- * Their timers and clocks get the time of the run: the clients of MCP and of Postgres, and PGlite, take no clock of ours, and
- * the cache of Effect asks the clock of a fiber that is over when whoever asked for the value first has left.
+ * Their timers and clocks get the time of the run: the clients of MCP and of Postgres, and PGlite, take no clock of ours, the
+ * cache of Effect asks the clock of a fiber that is over when whoever asked for the value first has left, and its HTTP server waits for a client that has not
+ * sent its whole body when it is refused.
  */
 const isForeign = (place: string): boolean =>
-  /node_modules\/@(modelcontextprotocol|effect\/sql-pg|electric-sql\/pglite)\/|\/effect\/(dist|src)\/Cache\./.test(
+  /node_modules\/@(modelcontextprotocol|effect\/(sql-pg|platform-node)|electric-sql\/pglite)\/|\/effect\/(dist|src)\/Cache\./.test(
     place
   )
 
-/** The client of MCP is of one process: it stands still with it. The database is of all. */
-const isOfProcess = (place: string): boolean => place.includes("/node_modules/@modelcontextprotocol/")
+/** The client of MCP and the HTTP server are of one process: they stand still with it. The database is of all. */
+const isOfProcess = (place: string): boolean =>
+  /\/node_modules\/@(modelcontextprotocol|effect\/platform-node)\//.test(place)
 
 /** The client of Postgres draws the names of its prepared statements, which nobody sees. */
 const isNaming = (place: string): boolean => /node_modules\/@effect\/sql-pg\/dist\/PgConnection\./.test(place)

@@ -1,4 +1,3 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
 import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
@@ -55,7 +54,7 @@ const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> 
 const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedPlan) =>
   Effect.gen(function* () {
     const store = Context.get(database.stores, PlanStore)
-    const found = yield* Effect.option(store.get(anonymous, id))
+    const found = yield* Effect.option(store.get(created.caller, id))
     if (Option.isNone(found)) return []
     const rows = yield* store.events(id, 0, all)
     const { at, name, order, replica, request } = created

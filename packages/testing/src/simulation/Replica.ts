@@ -14,7 +14,7 @@ import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
-import * as Door from "./Door.ts"
+import * as ReplicaClient from "./ReplicaClient.ts"
 import { Link } from "./Link.ts"
 import { across, Process } from "./Process.ts"
 import * as Tools from "./Tools.ts"
@@ -53,17 +53,17 @@ export type Inside =
   | HttpClient.HttpClient
   | Stores
 
-/** How callers come in, on the graph of a replica. */
-export type MakeDoor = (site: Door.Site) => Layer.Layer<Door.Door, never, Inside>
+/** How callers reach a replica, on its graph. */
+export type MakeReplicaClient = (site: ReplicaClient.Site) => Layer.Layer<ReplicaClient.ReplicaClient, never, Inside>
 
 /** What a test puts in the place of parts of every replica. */
-export interface Plant {
+export interface Overrides {
   /** Wraps the stores as one replica sees them, in front of what happens to its connection. */
   readonly stores?: (stores: Context.Context<Stores>, replica: string) => Context.Context<Stores>
   /** Wraps the HTTP client of every replica. */
   readonly network?: (client: HttpClient.HttpClient) => HttpClient.HttpClient
   /** Wraps the client of the database that all replicas share, where the store is `pglite`. */
-  readonly client?: (client: PgClient) => PgClient
+  readonly sqlClient?: (client: PgClient) => PgClient
   /** In the place of `Plans.layer`. */
   readonly plans?: typeof Plans.layer
 }
@@ -73,8 +73,8 @@ export interface Surroundings {
   readonly wires: Wires
   readonly database: Database
   readonly config: PlansConfig["Service"]
-  readonly plant: Plant
-  readonly door: MakeDoor
+  readonly overrides: Overrides
+  readonly client: MakeReplicaClient
   /** The local tools of every replica: each builds its own. */
   readonly tools: Layer.Layer<never>
 }
@@ -88,16 +88,20 @@ export class Replica {
   readonly connections = new Set<() => void>()
   readonly observed: Open<ObservedReplica>
   /** Undefined until it has started. */
-  door: Door.Door["Service"] | undefined
+  client: ReplicaClient.ReplicaClient["Service"] | undefined
   readonly #world: World
   readonly #scope = Scope.makeUnsafe()
   #drain: Effect.Effect<void> = Effect.void
 
   /** `failed` is called when it could not start, and has ended. */
-  constructor(name: string, { config, database, door, plant, tools, wires, world }: Surroundings, failed: () => void) {
+  constructor(
+    name: string,
+    { config, database, client, overrides, tools, wires, world }: Surroundings,
+    failed: () => void
+  ) {
     this.name = name
     this.#world = world
-    this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
+    this.process = new Process(name, world.loop, world.random.of(name), (line, plan) =>
       world.tell(name, plan === "" ? "" : database.nameOf(PlanId.make(plan)), line)
     )
     this.link = new Link(world, this.process)
@@ -121,9 +125,9 @@ export class Replica {
     })
     const stores = database.of(name, this.link)
     const wire = wires.clientOf(this.process)
-    const client = plant.network?.(wire) ?? wire
-    const graph = door({ process: this.process, world, connections: this.connections }).pipe(
-      Layer.provideMerge(plant.plans ?? Plans.layer),
+    const http = overrides.network?.(wire) ?? wire
+    const graph = client({ process: this.process, world, connections: this.connections }).pipe(
+      Layer.provideMerge(overrides.plans ?? Plans.layer),
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
@@ -136,8 +140,8 @@ export class Replica {
         ).pipe(Layer.provide(tools))
       ]),
       Layer.provideMerge(Layer.merge(A2aPeerClient.layer, SdkMcpClient.layer)),
-      Layer.provideMerge(Layer.succeed(HttpClient.HttpClient, client)),
-      Layer.provideMerge(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
+      Layer.provideMerge(Layer.succeed(HttpClient.HttpClient, http)),
+      Layer.provideMerge(Layer.succeedContext(overrides.stores?.(stores, name) ?? stores))
     )
     this.process.fork(
       Effect.matchCause(Layer.buildWithScope(graph, this.#scope), {
@@ -147,7 +151,7 @@ export class Replica {
           failed()
         },
         onSuccess: (context) => {
-          this.door = Context.get(context, Door.Door)
+          this.client = Context.get(context, ReplicaClient.ReplicaClient)
           this.#drain = Context.get(context, Plans).drain
           world.tell(name, "", "is up")
         }
@@ -157,7 +161,7 @@ export class Replica {
   }
 
   get isUp(): boolean {
-    return this.process.isAlive && this.door !== undefined && this.observed.ended === undefined
+    return this.process.isAlive && this.client !== undefined && this.observed.ended === undefined
   }
 
   /** Shuts it down in order, as on SIGTERM. */

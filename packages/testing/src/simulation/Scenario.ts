@@ -69,18 +69,18 @@ export const plainPlan: ScenarioPlan = {
   acts: []
 }
 
-/** What a provider does instead of its answer, or in the middle of it: behind so many words of it. */
+/** What a provider does instead of its answer, or in the middle of it: after so many words of it. */
 export type ProviderFault =
   | { readonly _tag: "Refuse"; readonly status: number; readonly code?: string; readonly retryAfterS?: number }
   | { readonly _tag: "ErrorChunk"; readonly words: number; readonly type: string }
-  /** The connection ends behind so many bytes of the body. */
+  /** The connection ends after so many bytes of the body. */
   | { readonly _tag: "Cut" | "Reset"; readonly bytes: number }
   | { readonly _tag: "Stall"; readonly words: number; readonly ms: number }
   | { readonly _tag: "SlowBytes"; readonly ms: number }
   /** `Disorder`: a piece of a call comes before the call begins. */
   | { readonly _tag: "NoFinish" | "Twice" | "Corrupt" | "Disorder" | "Length" }
 
-/** What a peer does with a call: instead of its answer, or behind it. */
+/** What a peer does with a call: instead of its answer, or after it. */
 export type PeerFault =
   | { readonly _tag: "Silent" | "Vanish" | "Stuck" | "IgnoreCancel" | "Fail" }
   | { readonly _tag: "Late"; readonly ms: number }
@@ -88,7 +88,7 @@ export type PeerFault =
   | { readonly _tag: "Refuse"; readonly status: number }
   | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
 
-/** What an MCP server does with a call: instead of its answer, or behind it. */
+/** What an MCP server does with a call: instead of its answer, or after it. */
 export type McpFault =
   | { readonly _tag: "Silent" | "IgnoreCancel" | "Fail" | "Garbled" }
   | { readonly _tag: "Late"; readonly ms: number }

@@ -40,7 +40,7 @@ function* smallerPlans(plan: ScenarioPlan): Generator<ScenarioPlan> {
   for (const less of withSmaller(acts, (act) => sooner(act, ["at"]))) yield { ...plan, acts: less }
 }
 
-/** The same with kills behind fewer tasks: where there are fewer plans, the same moment comes sooner. */
+/** The same with kills after fewer tasks: where there are fewer plans, the same moment comes sooner. */
 function* killedSooner(scenario: Scenario): Generator<Scenario> {
   yield scenario
   for (const part of [0.8, 0.6, 0.4, 0.2]) {

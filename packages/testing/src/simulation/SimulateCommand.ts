@@ -37,7 +37,7 @@ const flags = {
       (step) => step > 0,
       () => "Expected a step of 1 or more"
     ),
-    Flag.withDescription("Stop behind this step, the number of a task of the run. Nothing is checked then"),
+    Flag.withDescription("Stop after this step, the number of a task of the run. Nothing is checked then"),
     Flag.optional
   ),
   trace: Flag.Boolean("trace").pipe(Flag.withDescription("Print what happens, line by line"), Flag.withDefault(false))

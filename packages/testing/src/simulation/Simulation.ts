@@ -6,17 +6,17 @@ import { check, type Checker, checkers, type Violation } from "./check/Checkers.
 import { Cluster } from "./Cluster.ts"
 import { Course } from "./Course.ts"
 import { Database } from "./Database.ts"
-import { draw } from "./Draw.ts"
+import { drawScenario, drawAppScenario } from "./DrawScenario.ts"
 import { allFaults, type FaultKinds } from "./DrawFault.ts"
-import { Draws } from "./Draws.ts"
-import * as Door from "./Door.ts"
+import { SeededRandom } from "./SeededRandom.ts"
+import * as ReplicaClient from "./ReplicaClient.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import { configOf, type MakeDoor, type Plant } from "./Replica.ts"
+import { configOf, type MakeReplicaClient, type Overrides } from "./Replica.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
 import * as Tools from "./Tools.ts"
@@ -25,7 +25,7 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { type TraceLine, World } from "./World.ts"
 
-export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
+export type { Checker, FaultKinds, MakeReplicaClient, Observed, Overrides, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
@@ -43,16 +43,16 @@ export interface Options {
   readonly world?: AppWorld
   /** What happens, instead of what the seed draws. */
   readonly scenario?: Scenario
-  /** Ends the run behind so many tasks. */
+  /** Ends the run after so many tasks. */
   readonly steps?: number
   readonly faults?: FaultKinds
   readonly config?: Partial<PlansConfig["Service"]>
-  /** What a test puts in the place of parts of the gateway. */
-  readonly plant?: Plant
+  /** What a test puts in the place of parts of every replica, such as a store with a bug. */
+  readonly overrides?: Overrides
   /** What all replicas share: the stores in memory, or those of SQL on PGlite, which take about five times as long. `memory`, unless it is given. */
   readonly store?: "memory" | "pglite"
-  /** How callers come in. By themselves they call the services. */
-  readonly door?: MakeDoor
+  /** How callers reach a replica. By themselves they call its services. */
+  readonly client?: MakeReplicaClient
   /** Rules of an app, beside those of the gateway. */
   readonly rules?: Readonly<Record<string, Checker>>
 }
@@ -70,21 +70,10 @@ export interface SimulationResult {
   readonly tasks: number
 }
 
-const defaultTools = Layer.succeed(LocalTools, Tools.tools)
+/** Loaded before a run: its first compaction would read it from the disk. */
+let tokenizer: Promise<unknown> | undefined
 
-const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Scenario =>
-  questions === undefined
-    ? scenario
-    : {
-        ...scenario,
-        plans: scenario.plans.map((plan, index) => ({
-          ...plan,
-          question: questions[index % questions.length] ?? questions[0],
-          ballast: 0,
-          // Its own script answers: it calls the tools of the app, and no agents of the world.
-          steps: []
-        }))
-      }
+const defaultTools = Layer.succeed(LocalTools, Tools.tools)
 
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
@@ -100,16 +89,24 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * ```
  */
 export const simulate = async (options: Options): Promise<SimulationResult> => {
-  const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
+  const {
+    config = {},
+    client = ReplicaClient.layerServices,
+    faults = allFaults,
+    overrides = {},
+    seed,
+    steps = Infinity
+  } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
-  const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
-  const draws = new Draws(`run ${scenario.seed}`)
-  const loop = new Loop(draws.of("order"))
-  const world = new World(loop, draws)
-  // The first compaction would read it from the disk.
-  await import("gpt-tokenizer/encoding/o200k_base")
+  const scenario =
+    options.scenario ?? (questions ? drawAppScenario(seed, questions, faults) : drawScenario(seed, faults))
+  const random = new SeededRandom(`run ${scenario.seed}`)
+  const loop = new Loop(random.of("order"))
+  const world = new World(loop, random)
+  await (tokenizer ??= import("gpt-tokenizer/encoding/o200k_base"))
   // PGlite is loaded by runs on it alone.
-  const pglite = options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(plant.client) : undefined
+  const pglite =
+    options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(overrides.sqlClient) : undefined
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)
@@ -140,9 +137,9 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     const day = config.budgetOf === undefined ? scenario.day : config.budgetOf(anonymous)
     world.day = day && { ...day, lifted: undefined }
     const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
-    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), plant, door, tools }
+    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), overrides, client, tools }
     const cluster = new Cluster(surroundings, scenario.replicas)
-    const course = new Course({ world, wires, database, cluster, scenario, plans, question: questions?.[0] })
+    const course = new Course({ world, wires, database, cluster, scenario, plans })
     let isOver = false
     world.process.fork(
       Effect.onExit(course.run, (exit) =>

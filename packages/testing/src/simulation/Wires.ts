@@ -78,10 +78,10 @@ export class Wires {
 
   #connect(process: Process, { host, onHeard, onReset }: Served, sent: HostRequest, pieces: Pieces): Connection {
     const head = Deferred.makeUnsafe<HostResponse, Fault>()
-    const { draws } = this.#world.process
+    const { random } = this.#world.process
     const stamps = { [replicaHeader]: process.name, [sentHeader]: String(this.#world.now) }
     const request = { ...sent, headers: { ...sent.headers, ...stamps } }
-    const way = Effect.suspend(() => Effect.sleep(draws.int(0, 3) + this.slowMs))
+    const way = Effect.suspend(() => Effect.sleep(random.int(0, 3) + this.slowMs))
     const arrive = (task: () => void) => {
       if (!exchange.isSilent) process.post(task)
     }

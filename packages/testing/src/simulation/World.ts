@@ -1,4 +1,4 @@
-import type { Draws } from "./Draws.ts"
+import type { SeededRandom } from "./SeededRandom.ts"
 import type { Loop } from "./Loop.ts"
 import type {
   Moment,
@@ -39,7 +39,7 @@ type OpenSpan = Open<Span>
 export class World {
   readonly loop: Loop
   readonly process: Process
-  readonly draws: Draws
+  readonly random: SeededRandom
   readonly trace: Array<TraceLine> = []
   /** Uses of real timers, clocks and the like, and bugs of the simulation itself. */
   readonly misuse: Array<string> = []
@@ -59,10 +59,10 @@ export class World {
   day: Open<ObservedDay> | undefined
   readonly probes: Array<string> = []
 
-  constructor(loop: Loop, draws: Draws) {
+  constructor(loop: Loop, random: SeededRandom) {
     this.loop = loop
-    this.draws = draws
-    this.process = new Process("world", loop, draws.of("world"), (line) => void this.misuse.push(line))
+    this.random = random
+    this.process = new Process("world", loop, random.of("world"), (line) => void this.misuse.push(line))
   }
 
   get now(): number {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, References, Stream, type Scope } from "effect"
+import { Deferred, Effect, Fiber, Latch, Layer, References, Stream, type Scope } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientError } from "effect/http"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { TestClock } from "effect/testing"
@@ -15,11 +15,18 @@ const events = (...moves: ReadonlyArray<Move.Move>): HostResponse => ({
   body: Move.toStream(moves)
 })
 
-/** What a client saw before the end, and the code of what ended it. */
-const readAll = (url: string) => {
+/** What a client saw before the end, and the code of what ended it. It opens the latch when it has seen something. */
+const readAll = (url: string, hasRead = Latch.makeUnsafe(false)) => {
   const chunks: Array<Uint8Array> = []
   return HttpClient.get(url).pipe(
-    Effect.flatMap((response) => Stream.runForEach(response.stream, (chunk) => Effect.sync(() => chunks.push(chunk)))),
+    Effect.flatMap((response) =>
+      Stream.runForEach(response.stream, (chunk) =>
+        Effect.andThen(
+          hasRead.open,
+          Effect.sync(() => chunks.push(chunk))
+        )
+      )
+    ),
     Effect.match({ onSuccess: () => "end", onFailure: codeOf }),
     Effect.map((end) => ({ chunks: chunks.map((chunk) => Buffer.from(chunk).toString("latin1")), end }))
   )
@@ -77,13 +84,15 @@ describe.each([
   live(
     "is seen to cut an answer, and to reset it",
     Effect.gen(function* () {
+      // A reset loses what the client has not read yet.
+      const hasRead = Latch.makeUnsafe(false)
+      const read = Move.until(Effect.asVoid(hasRead.await))
       const host = yield* serve(({ url }) =>
-        Effect.succeed(
-          events(Move.write("one"), Move.wait("20 millis"), url.pathname === "/cut" ? Move.cut : Move.reset)
-        )
+        Effect.succeed(events(Move.write("one"), read, url.pathname === "/cut" ? Move.cut : Move.reset))
       )
-      assert.deepStrictEqual(yield* readAll(`${host.url}/cut`), { chunks: ["one"], end: "DecodeError UND_ERR_SOCKET" })
-      assert.deepStrictEqual(yield* readAll(`${host.url}/reset`), { chunks: ["one"], end: "DecodeError ECONNRESET" })
+      const endOf = (path: string) => Effect.andThen(hasRead.close, readAll(host.url + path, hasRead))
+      assert.deepStrictEqual(yield* endOf("/cut"), { chunks: ["one"], end: "DecodeError UND_ERR_SOCKET" })
+      assert.deepStrictEqual(yield* endOf("/reset"), { chunks: ["one"], end: "DecodeError ECONNRESET" })
       const requests = yield* host.requests.all
       assert.deepStrictEqual(yield* Effect.forEach(requests, (request) => request.ended), ["cut", "reset"])
     })

@@ -6,9 +6,9 @@ import { type Bug, bugs } from "./Bugs.ts"
 import { isSearch } from "./Seeds.ts"
 
 /** The first of these seeds that finds the bug, in what it draws. */
-const find = async (seeds: Iterable<number>, { plant, rule }: Bug): Promise<Scenario | undefined> => {
+const find = async (seeds: Iterable<number>, { overrides, rule }: Bug): Promise<Scenario | undefined> => {
   for (const seed of seeds) {
-    const { scenario, violations } = await simulate({ seed, plant: plant() })
+    const { scenario, violations } = await simulate({ seed, overrides: overrides() })
     if (violations.some((violation) => violation.rule === rule)) return scenario
   }
   return undefined
@@ -20,10 +20,10 @@ function* upTo(count: number): Generator<number> {
 
 describe("the rules of the simulation", () => {
   for (const [name, bug] of Object.entries(bugs)) {
-    const { plant, rule, scenario, seeds } = bug
+    const { overrides, rule, scenario, seeds } = bug
     it(`find ${name}, and nothing where it is not`, async () => {
       const { seed } = scenario
-      const planted = await simulate({ seed, scenario, plant: plant() })
+      const planted = await simulate({ seed, scenario, overrides: overrides() })
       assert.include(
         planted.violations.map((violation) => violation.rule),
         rule
@@ -42,7 +42,7 @@ describe("the rules of the simulation", () => {
         const found = await find(upTo(2_000), bug)
         if (found === undefined) return assert.fail("no seed finds it")
         const smallest = await shrink(found, async (scenario) => {
-          const { violations } = await simulate({ seed: scenario.seed, scenario, plant: plant() })
+          const { violations } = await simulate({ seed: scenario.seed, scenario, overrides: overrides() })
           return violations.some((violation) => violation.rule === rule)
         })
         process.stdout.write(`${name}, seed ${found.seed}: ${JSON.stringify(smallest)}\n`)

@@ -10,21 +10,21 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect, Layer } from "effect"
 import { HttpClient } from "effect/http"
-import type { Plant } from "../../src/simulation/Replica.ts"
+import type { Overrides } from "../../src/simulation/Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
 type Plans = PlanStore["Service"]
 type Leases = LeaseStore["Service"]
 
 /** Every replica gets this in the place of its store of plans. */
-const onPlans = (bug: (store: Plans, replica: string) => Partial<Plans>): Plant => ({
+const onPlans = (bug: (store: Plans, replica: string) => Partial<Plans>): Overrides => ({
   stores: (stores, replica) => {
     const store = Context.get(stores, PlanStore)
     return Context.add(stores, PlanStore, { ...store, ...bug(store, replica) })
   }
 })
 
-const onLeases = (bug: (store: Leases) => Partial<Leases>): Plant => ({
+const onLeases = (bug: (store: Leases) => Partial<Leases>): Overrides => ({
   stores: (stores) => {
     const store = Context.get(stores, LeaseStore)
     return Context.add(stores, LeaseStore, { ...store, ...bug(store) })
@@ -32,19 +32,19 @@ const onLeases = (bug: (store: Leases) => Partial<Leases>): Plant => ({
 })
 
 /** A writer that has lost its session is not told: its writes count as done. */
-const missingFence = (): Plant =>
+const missingFence = (): Overrides =>
   onPlans((store) => ({
     commit: (batch) => Effect.map(store.commit(batch), (): ReadonlySet<PlanId> => new Set())
   }))
 
 /** An answer that did not come is taken for a yes. */
-const lostAnswerBelieved = (): Plant =>
+const lostAnswerBelieved = (): Overrides =>
   onPlans((store) => ({
     commit: (batch) => Effect.orElseSucceed(store.commit(batch), (): ReadonlySet<PlanId> => new Set())
   }))
 
 /** The lease of a plan that is over stays. */
-const skippedFinalizer = (): Plant => ({
+const skippedFinalizer = (): Overrides => ({
   stores: (stores) => {
     const plans = Context.get(stores, PlanStore)
     const keep = (commit: PlanCommit) => ({
@@ -59,7 +59,7 @@ const skippedFinalizer = (): Plant => ({
 })
 
 /** Leases are renewed when they are over already. */
-const lateRenewal = (): Plant =>
+const lateRenewal = (): Overrides =>
   onLeases((store) => {
     let count = 0
     return {
@@ -69,7 +69,7 @@ const lateRenewal = (): Plant =>
   })
 
 /** A commit counts as stored before the store has it. */
-const earlyFrames = (): Plant =>
+const earlyFrames = (): Overrides =>
   onPlans((store) => ({
     commit: (batch) =>
       batch.some(({ changes, events }) => changes.length > 0 || events.length === 0)
@@ -78,7 +78,7 @@ const earlyFrames = (): Plant =>
   }))
 
 /** Whoever takes over a plan does not learn of its open calls. */
-const secondDispatch = (): Plant =>
+const secondDispatch = (): Overrides =>
   onPlans((store) => ({
     takeOver: (...given) =>
       Effect.map(store.takeOver(...given), (taken) =>
@@ -87,7 +87,7 @@ const secondDispatch = (): Plant =>
   }))
 
 /** An abort is looked for when a notice says so, and never else. */
-const noticeBelieved = (): Plant => ({
+const noticeBelieved = (): Overrides => ({
   stores: (stores) => {
     const plans = Context.get(stores, PlanStore)
     const notices = Context.get(stores, Notices)
@@ -115,7 +115,7 @@ const noticeBelieved = (): Plant => ({
 })
 
 /** A fault of the first key puts the second one aside. */
-const wrongCredential = (): Plant => ({
+const wrongCredential = (): Overrides => ({
   stores: (stores) => {
     const store = Context.get(stores, CredentialStore)
     const other = (credential: string | null) =>
@@ -128,7 +128,7 @@ const wrongCredential = (): Plant => ({
 })
 
 /** A summary covers one message more than it should: the question of the turn behind it. */
-const cutTurn = (): Plant => {
+const cutTurn = (): Overrides => {
   const histories = new Map<SessionId, Array<MessageId>>()
   return onPlans((store) => ({
     commit: (batch) =>
@@ -152,7 +152,7 @@ const cutTurn = (): Plant => {
 }
 
 /** Nobody learns who reads a plan at another replica. */
-const readerUncounted = (): Plant => ({
+const readerUncounted = (): Overrides => ({
   stores: (stores) => {
     const notices = Context.get(stores, Notices)
     return Context.add(stores, Notices, {
@@ -163,7 +163,7 @@ const readerUncounted = (): Plant => ({
 })
 
 /** Requests that call one of these methods never leave. */
-const unsent = (...methods: ReadonlyArray<string>): Plant => ({
+const unsent = (...methods: ReadonlyArray<string>): Overrides => ({
   network: HttpClient.mapRequestEffect((request) => {
     const { body } = request
     const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
@@ -172,7 +172,7 @@ const unsent = (...methods: ReadonlyArray<string>): Plant => ({
 })
 
 /** Every limit of a request is checked a little late. */
-const lateBudget = (): Plant => {
+const lateBudget = (): Overrides => {
   const later = ({ max_steps, max_tool_calls, max_total_tokens, ...rest }: GivenPreferences): GivenPreferences => ({
     ...rest,
     ...(max_steps !== undefined && { max_steps: max_steps + 1 }),
@@ -190,7 +190,7 @@ const lateBudget = (): Plant => {
 }
 
 /** Whoever takes over a plan begins to count once more. */
-const forgottenBudget = (): Plant =>
+const forgottenBudget = (): Overrides =>
   onPlans((store) => ({
     takeOver: (...given) =>
       Effect.map(store.takeOver(...given), (taken) =>
@@ -199,7 +199,7 @@ const forgottenBudget = (): Plant =>
   }))
 
 /** What is left of a day does not become less. */
-const endlessDay = (): Plant => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
+const endlessDay = (): Overrides => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
 
 /** A plan whose only call takes so long. */
 const working = (ms: number): ScenarioPlan => ({
@@ -235,7 +235,7 @@ const scenarioOf = (only: ScenarioPlan, replicas: number, ...faults: Scenario["f
 })
 
 export interface Bug {
-  readonly plant: () => Plant
+  readonly overrides: () => Overrides
   /** The rule that finds it. */
   readonly rule: string
   /** Drawn seeds that have found it. */
@@ -247,43 +247,43 @@ export interface Bug {
 /** Bugs that systems like this one have had. */
 export const bugs: Readonly<Record<string, Bug>> = {
   "a missing fence": {
-    plant: missingFence,
+    overrides: missingFence,
     rule: "streams",
     seeds: [54, 246, 362],
     scenario: scenarioOf(talking(30), 2, { _tag: "Pause", at: 3_000, replica: 0, ms: 22_000 })
   },
   "a retry of a commit taken for stored": {
-    plant: lostAnswerBelieved,
+    overrides: lostAnswerBelieved,
     rule: "streams",
     seeds: [6, 17, 33],
     scenario: scenarioOf(talking(5), 1, { _tag: "Partition", at: 2_000, replica: 0, ms: 900 })
   },
   "a finalizer skipped": {
-    plant: skippedFinalizer,
+    overrides: skippedFinalizer,
     rule: "oneEnd",
     seeds: [1, 2, 3],
     scenario: scenarioOf(plainPlan, 1)
   },
   "a lease renewed too late": {
-    plant: lateRenewal,
+    overrides: lateRenewal,
     rule: "trueEnd",
     seeds: [9, 10, 14],
     scenario: scenarioOf(working(20_000), 2)
   },
   "a delta published before it is stored": {
-    plant: earlyFrames,
+    overrides: earlyFrames,
     rule: "streams",
     seeds: [1, 2, 3],
     scenario: scenarioOf(plainPlan, 1)
   },
   "a double dispatch after a take-over": {
-    plant: secondDispatch,
+    overrides: secondDispatch,
     rule: "calls",
     seeds: [62, 67, 73],
     scenario: scenarioOf(working(5_000), 2, { _tag: "Kill", at: 1_000, replica: 0, tasks: 0, backMs: undefined })
   },
   "a lost notice believed": {
-    plant: noticeBelieved,
+    overrides: noticeBelieved,
     rule: "inTime",
     seeds: [108, 130, 178],
     scenario: scenarioOf({ ...talking(20), acts: [{ _tag: "Cancel", at: 2_000, replica: 1 }] }, 2, {
@@ -295,7 +295,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
     })
   },
   "a window put on the wrong credential": {
-    plant: wrongCredential,
+    overrides: wrongCredential,
     rule: "spending",
     seeds: [44, 60, 70],
     scenario: scenarioOf(plainPlan, 1, {
@@ -306,19 +306,19 @@ export const bugs: Readonly<Record<string, Bug>> = {
     })
   },
   "a compaction that cuts a turn": {
-    plant: cutTurn,
+    overrides: cutTurn,
     rule: "histories",
     seeds: [2, 7, 13],
     scenario: scenarioOf({ ...plainPlan, ballast: 5_000 }, 1)
   },
   "a limit checked too late": {
-    plant: lateBudget,
+    overrides: lateBudget,
     rule: "budgets",
     seeds: [2, 3, 5],
     scenario: scenarioOf({ ...working(100), budget: { max_tool_calls: 0 } }, 1)
   },
   "a limit forgotten at a take-over": {
-    plant: forgottenBudget,
+    overrides: forgottenBudget,
     rule: "budgets",
     seeds: [275, 736, 1_684],
     scenario: scenarioOf({ ...workingTwice, budget: { max_tool_calls: 1 } }, 2, {
@@ -330,25 +330,25 @@ export const bugs: Readonly<Record<string, Bug>> = {
     })
   },
   "a day that is never spent": {
-    plant: endlessDay,
+    overrides: endlessDay,
     rule: "budgets",
     seeds: [49, 138, 143],
     scenario: { ...scenarioOf(workingTwice, 1), day: { tokens: 100_000, tool_calls: 1 } }
   },
   "a peer that is not told to cancel": {
-    plant: () => unsent("tasks/cancel", "CancelTask"),
+    overrides: () => unsent("tasks/cancel", "CancelTask"),
     rule: "calls",
     seeds: [6, 111, 145],
     scenario: scenarioOf({ ...calling("auto_ask"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
   },
   "an MCP server that is not told to cancel": {
-    plant: () => unsent("notifications/cancelled"),
+    overrides: () => unsent("notifications/cancelled"),
     rule: "calls",
     seeds: [438, 559, 829],
     scenario: scenarioOf({ ...calling("desk_note"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
   },
   "a reader counted as gone": {
-    plant: readerUncounted,
+    overrides: readerUncounted,
     rule: "trueEnd",
     seeds: [161, 220, 324],
     scenario: scenarioOf(

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit } from "effect"
 import { Database } from "../../src/simulation/Database.ts"
-import { Draws } from "../../src/simulation/Draws.ts"
+import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
 import { Link } from "../../src/simulation/Link.ts"
 import { Loop } from "../../src/simulation/Loop.ts"
 import { Process } from "../../src/simulation/Process.ts"
@@ -13,9 +13,9 @@ describe("the stores behind a simulated connection", () => {
   for (const { title, test } of storeCases) {
     it.live(title, () =>
       Effect.promise(async () => {
-        const loop = new Loop(new Draws("order"))
-        const world = new World(loop, new Draws(title))
-        const process = new Process("a.1", loop, new Draws("a.1"), () => {})
+        const loop = new Loop(new SeededRandom("order"))
+        const world = new World(loop, new SeededRandom(title))
+        const process = new Process("a.1", loop, new SeededRandom("a.1"), () => {})
         const stores = (await Database.open(world)).of("a.1", new Link(world, process))
         const context = Context.add(stores, LeaseTime, { advance: Effect.sleep })
         let ended: Exit.Exit<void, unknown> | undefined

@@ -3,7 +3,7 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Scope } from "effect"
 import { Database } from "../../src/simulation/Database.ts"
-import { Draws } from "../../src/simulation/Draws.ts"
+import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
 import { Link } from "../../src/simulation/Link.ts"
 import { Loop } from "../../src/simulation/Loop.ts"
 import { Process } from "../../src/simulation/Process.ts"
@@ -13,9 +13,9 @@ const window = { provider: "openai", credential: "openai-1", model: null } as co
 
 /** A store, and the connection of one process to it. */
 const make = async () => {
-  const loop = new Loop(new Draws("order"))
-  const world = new World(loop, new Draws("link"))
-  const process = new Process("a.1", loop, new Draws("a.1"), () => {})
+  const loop = new Loop(new SeededRandom("order"))
+  const world = new World(loop, new SeededRandom("link"))
+  const process = new Process("a.1", loop, new SeededRandom("a.1"), () => {})
   const link = new Link(world, process)
   const database = await Database.open(world)
   database.board.links.add(link)

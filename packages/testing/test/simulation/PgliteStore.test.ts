@@ -26,7 +26,7 @@ describe("a simulated run on PGlite", () => {
   it("finds a fence that a statement lacks, and nothing where it has it", async () => {
     const { rule, scenario } = bugs["a missing fence"] ?? assert.fail()
     const run = { seed: scenario.seed, scenario, store: "pglite" } as const
-    const { violations } = await simulate({ ...run, plant: { client: withoutFence } })
+    const { violations } = await simulate({ ...run, overrides: { sqlClient: withoutFence } })
     assert.include(
       violations.map((violation) => violation.rule),
       rule

@@ -1,15 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Random } from "effect"
 import { runInThisContext } from "node:vm"
-import { Draws } from "../../src/simulation/Draws.ts"
+import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
 import { Loop } from "../../src/simulation/Loop.ts"
 import { across, epoch, Process } from "../../src/simulation/Process.ts"
 import * as RealWorld from "../../src/simulation/RealWorld.ts"
 
 const make = () => {
-  const loop = new Loop(new Draws("order"))
+  const loop = new Loop(new SeededRandom("order"))
   const logged: Array<string> = []
-  const process = (name: string) => new Process(name, loop, new Draws(name), (line) => void logged.push(line))
+  const process = (name: string) => new Process(name, loop, new SeededRandom(name), (line) => void logged.push(line))
   return { loop, one: process("one"), other: process("other"), logged }
 }
 
@@ -27,10 +27,10 @@ describe("a simulated process", () => {
   it("takes turns with the others in an order that is drawn", async () => {
     const orders = await Promise.all(
       ["one seed", "another seed"].map(async (seed) => {
-        const loop = new Loop(new Draws(seed))
+        const loop = new Loop(new SeededRandom(seed))
         const seen: Array<string> = []
         for (const name of ["a", "b"]) {
-          const process = new Process(name, loop, new Draws(name), () => {})
+          const process = new Process(name, loop, new SeededRandom(name), () => {})
           for (let task = 0; task < 20; task++) process.post(() => void seen.push(name))
         }
         await loop.run(() => seen.length === 40)
@@ -65,7 +65,7 @@ describe("a simulated process", () => {
         }
       })
       one.fork(work)
-      one.killBehind(tasks)
+      one.killAfter(tasks)
       loop.after(1, () => {})
       await loop.run(() => !one.isAlive)
       assert.strictEqual(done, Math.max(0, tasks - 1))
@@ -121,7 +121,7 @@ describe("a simulated process", () => {
       )
     )
     await loop.run(() => drawn.length > 0)
-    assert.deepStrictEqual([drawn, logged], [[new Draws("one").next()], ["logs careful"]])
+    assert.deepStrictEqual([drawn, logged], [[new SeededRandom("one").next()], ["logs careful"]])
   })
 
   it("says so when nothing will ever happen any more, or time does not pass", async () => {

@@ -4,15 +4,15 @@ import { Context, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
 import { tmpdir } from "node:os"
 import { promisify } from "node:util"
-import { draw } from "../../src/simulation/Draw.ts"
+import { drawScenario } from "../../src/simulation/DrawScenario.ts"
 import { type Fault, plainPlan, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import { tracesOf } from "./printTraces.ts"
 
 /** The first seeds that kill a process. */
 const seeds = Array.from({ length: 50 }, (_, index) => index + 1)
-  .filter((seed) => draw(seed).faults.some(({ _tag }) => _tag === "Kill"))
-  .slice(0, 3)
+  .filter((seed) => drawScenario(seed).faults.some(({ _tag }) => _tag === "Kill"))
+  .slice(0, 2)
 
 const runs = [...seeds.map((seed) => ({ seed, store: "memory" }) as const), { seed: 3, store: "pglite" } as const]
 
@@ -82,7 +82,7 @@ describe("a simulated run", () => {
       const { observed, violations } = await simulate({
         seed: 1,
         scenario: { seed: 1, replicas: 1, plans: [plainPlan], faults: [] },
-        plant: {
+        overrides: {
           stores: (stores) => {
             const plans = Context.get(stores, PlanStore)
             const commit: (typeof plans)["commit"] = (batch) => Effect.tap(plans.commit(batch), Effect.forkDetach(leak))

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
+import { say } from "../../src/provider/Turn.ts"
+import { drawScenario, drawAppScenario } from "../../src/simulation/DrawScenario.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
-import { type Fault, plainPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type Scenario } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import type { TraceLine } from "../../src/simulation/World.ts"
 
@@ -28,6 +30,7 @@ const run = async (
   return { ...observed, trace }
 }
 
+const faultsOf = (scenarios: ReadonlyArray<Scenario>) => scenarios.flatMap(({ faults }) => faults)
 const states = ({ plans }: Observed) => plans.flatMap(({ tasks }) => tasks.map(({ state }) => state))
 const called = ({ calls }: Observed) => calls.map(({ key }) => key)
 const results = ({ attempts }: Observed) => attempts.map(({ credential, result }) => `${credential} ${result}`)
@@ -95,5 +98,39 @@ describe("what surrounds a simulated gateway", () => {
     )
     const storm = await run("work", 3, { _tag: "Storm", at: 200, ms: 3_000, provider: "openai", retryAfterS: 2 })
     assert.includeMembers(results(storm), ["openai-1 rate_limited", "openai-2 rate_limited"])
+  })
+})
+
+describe("the world of an app", () => {
+  it("asks the app's model everything but the question of each session in the end", async () => {
+    const asked: Array<string> = []
+    const { observed, violations } = await simulate({
+      seed: 1,
+      scenario: { seed: 1, replicas: 1, plans: [{ ...plainPlan, question: "Well?" }], faults: [] },
+      world: {
+        questions: ["Well?"],
+        script: ({ messages }) => {
+          const last = messages.at(-1)
+          if (last?.role === "user") asked.push(last.text)
+          return [say("Well.")]
+        }
+      }
+    })
+    assert.deepStrictEqual(violations, [])
+    assert.deepStrictEqual(asked, ["FACT-p0 Well?"])
+    assert.deepStrictEqual(
+      observed.attempts.map(({ plan, said }) => `${plan} ${said}`),
+      ["p0 Well.", "probe0 probe0.0.0 "]
+    )
+  })
+
+  it("has each kind of fault at least half as often as the gateway's own, and one to three plans", () => {
+    const seeds = Array.from({ length: 500 }, (_, index) => index + 1)
+    const drawn = seeds.map((seed) => drawAppScenario(seed, ["Well?"]))
+    const ofApp = Map.groupBy(faultsOf(drawn), ({ _tag }) => _tag)
+    for (const [kind, usual] of Map.groupBy(faultsOf(seeds.map((seed) => drawScenario(seed))), ({ _tag }) => _tag)) {
+      assert.isAbove(ofApp.get(kind)?.length ?? 0, usual.length / 2, kind)
+    }
+    assert.deepStrictEqual(new Set(drawn.map(({ plans }) => plans.length)), new Set([1, 2, 3]))
   })
 })

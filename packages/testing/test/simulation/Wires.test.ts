@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { text } from "../../src/http/Host.ts"
-import { Draws } from "../../src/simulation/Draws.ts"
+import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
 import { Loop } from "../../src/simulation/Loop.ts"
 import { Process } from "../../src/simulation/Process.ts"
 import { Wires } from "../../src/simulation/Wires.ts"
@@ -9,9 +9,9 @@ import { World } from "../../src/simulation/World.ts"
 
 describe("the network of a simulated process", () => {
   it("carries nothing from a process that was killed, though a promise of it asks", () => {
-    const loop = new Loop(new Draws("order"))
-    const wires = new Wires(new World(loop, new Draws("wires")))
-    const process = new Process("a.1", loop, new Draws("a.1"), () => {})
+    const loop = new Loop(new SeededRandom("order"))
+    const wires = new Wires(new World(loop, new SeededRandom("wires")))
+    const process = new Process("a.1", loop, new SeededRandom("a.1"), () => {})
     const sent: Array<string> = []
     wires.serve("http://one.test", () => Effect.succeed(text(200, "")), {
       onSent: ({ url }) => void sent.push(url.pathname)
@@ -24,11 +24,11 @@ describe("the network of a simulated process", () => {
     assert.deepStrictEqual(sent, ["/alive"])
   })
   it("gives what comes of an answer to a process as tasks of it: one that was killed reads nothing", async () => {
-    const loop = new Loop(new Draws("order"))
-    const wires = new Wires(new World(loop, new Draws("wires")))
+    const loop = new Loop(new SeededRandom("order"))
+    const wires = new Wires(new World(loop, new SeededRandom("wires")))
     const read: Array<string> = []
     for (const name of ["alive", "killed"]) {
-      const process = new Process(name, loop, new Draws(name), () => {})
+      const process = new Process(name, loop, new SeededRandom(name), () => {})
       wires.serve(`http://${name}.test`, () => Effect.succeed(text(200, name)), {
         onHeard: () => {
           if (name === "killed") process.kill()

@@ -14,7 +14,7 @@ import { newestFirst } from "./NewestFirst.ts"
 /** How many sessions, and how many keys, one sweep deletes. */
 const sweepSize = 100
 
-/** The first of the values that are wanted; none is looked at behind them. */
+/** The first of the values that are wanted; none is looked at after them. */
 const firstFew = <A>(values: Iterable<A>, limit: number, isWanted: (value: A) => boolean): ReadonlyArray<A> => {
   const found: Array<A> = []
   for (const value of values) {
@@ -41,7 +41,7 @@ const dropSummary = (session: SessionRecord): void => {
   session.messages = session.messages.map((message) => ({ ...message, compacted: false }))
 }
 
-/** Drops the messages behind this one, and returns the tasks whose calls were dropped. */
+/** Drops the messages after this one, and returns the tasks whose calls were dropped. */
 const dropBehind = (memory: Memory, session: SessionRecord, seq: number): ReadonlyArray<Task> => {
   const dropped = session.messages.filter((message) => message.seq > seq)
   session.messages = session.messages.filter((message) => message.seq <= seq)

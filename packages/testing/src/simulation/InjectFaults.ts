@@ -11,14 +11,14 @@ const slowMs = 200
 
 type OfReplica = Extract<Fault, { readonly replica: number }>
 
-interface Theatre {
+interface Parts {
   readonly world: World
   readonly wires: Wires
   readonly cluster: Cluster
 }
 
 /** Something that lasts: `begin` gives what ends it. */
-const lasting = ({ world }: Theatre, ms: number, begin: () => () => void): Effect.Effect<void> =>
+const lasting = ({ world }: Parts, ms: number, begin: () => () => void): Effect.Effect<void> =>
   Effect.suspend(() => {
     const end = begin()
     return Effect.map(Effect.sleep(ms), end)
@@ -39,15 +39,15 @@ const cutAll = (world: World, replicas: ReadonlyArray<Replica>) =>
     })
   )
 
-const restart = (theatre: Theatre, place: number, backMs: number | undefined): Effect.Effect<void> =>
+const restart = (parts: Parts, place: number, backMs: number | undefined): Effect.Effect<void> =>
   backMs === undefined
     ? Effect.void
     : Effect.map(Effect.sleep(backMs), () => {
-        if (theatre.cluster.at(place)?.process.isAlive === false) theatre.cluster.start(place)
+        if (parts.cluster.at(place)?.process.isAlive === false) parts.cluster.start(place)
       })
 
-const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.Effect<void> => {
-  const { cluster, wires, world } = theatre
+const strikeAll = (parts: Parts, fault: Exclude<Fault, OfReplica>): Effect.Effect<void> => {
+  const { cluster, wires, world } = parts
   switch (fault._tag) {
     case "Provider":
     case "Peer":
@@ -57,31 +57,31 @@ const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.E
     case "Storm":
     case "Card":
     case "McpServer":
-      return lasting(theatre, fault.ms, () => {
+      return lasting(parts, fault.ms, () => {
         world.standing.add(fault)
         return () => void world.standing.delete(fault)
       })
     case "StoreAway":
-      return lasting(theatre, fault.ms, () => both(world.span(world.storeAway), cutAll(world, cluster.all)))
+      return lasting(parts, fault.ms, () => both(world.span(world.storeAway), cutAll(world, cluster.all)))
     case "NetworkSlow":
-      return lasting(theatre, fault.ms, () => {
+      return lasting(parts, fault.ms, () => {
         wires.slowMs += fault.delayMs
         return () => void (wires.slowMs -= fault.delayMs)
       })
   }
 }
 
-const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect.Effect<void> => {
-  const { cluster, wires, world } = theatre
+const strikeOne = (parts: Parts, fault: OfReplica, replica: Replica): Effect.Effect<void> => {
+  const { cluster, wires, world } = parts
   const { link, observed, process } = replica
   const place = fault.replica % cluster.size
   switch (fault._tag) {
     case "Kill":
-      process.killBehind(fault.tasks)
+      process.killAfter(fault.tasks)
       return Effect.callback<void>((resume) => {
         const forget = process.onKill(() => world.process.post(() => resume(Effect.void)))
         return Effect.sync(forget)
-      }).pipe(Effect.andThen(restart(theatre, place, fault.backMs)))
+      }).pipe(Effect.andThen(restart(parts, place, fault.backMs)))
     case "Drain":
       return Effect.suspend(() => {
         const request: Open<ObservedRequest> = {
@@ -93,16 +93,16 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         }
         world.requests.push(request)
         return Effect.map(replica.drain(), () => void (request.ended = world.moment()))
-      }).pipe(Effect.andThen(restart(theatre, place, fault.backMs)))
+      }).pipe(Effect.andThen(restart(parts, place, fault.backMs)))
     case "Pause":
-      return lasting(theatre, fault.ms, () => {
+      return lasting(parts, fault.ms, () => {
         process.pause()
         return both(world.span(observed.pauses), () => process.resume())
       })
     case "ClockStep":
       return Effect.sync(() => process.stepClock(fault.byMs))
     case "StoreSlow":
-      return lasting(theatre, fault.ms, () => {
+      return lasting(parts, fault.ms, () => {
         link.slowMs += fault.delayMs
         const end = 2 * link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
         // What was asked just before is answered so much later.
@@ -115,9 +115,9 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         world.lostAnswers.push({ ...world.moment(), replica: observed.replica })
       })
     case "Partition":
-      return lasting(theatre, fault.ms, () => cutAll(world, [replica]))
+      return lasting(parts, fault.ms, () => cutAll(world, [replica]))
     case "Notices":
-      return lasting(theatre, fault.ms, () => {
+      return lasting(parts, fault.ms, () => {
         link.notices = fault.become
         const end = fault.become === "twice" ? () => {} : world.span(observed.deaf)
         return both(end, () => void (link.notices = "heard"))
@@ -132,14 +132,14 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
   }
 }
 
-const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
-  if (!("replica" in fault)) return strikeAll(theatre, fault)
-  const replica = theatre.cluster.at(fault.replica)
-  return replica?.process.isAlive === true ? strikeOne(theatre, fault, replica) : Effect.void
+const strike = (parts: Parts, fault: Fault): Effect.Effect<void> => {
+  if (!("replica" in fault)) return strikeAll(parts, fault)
+  const replica = parts.cluster.at(fault.replica)
+  return replica?.process.isAlive === true ? strikeOne(parts, fault, replica) : Effect.void
 }
 
 /** Lets everything happen that the scenario has, each at its time, and ends when the last one is over. */
-export const run = (theatre: Theatre, faults: ReadonlyArray<Fault>): Effect.Effect<void> =>
+export const injectFaults = (parts: Parts, faults: ReadonlyArray<Fault>): Effect.Effect<void> =>
   Effect.forEach(
     faults,
     (fault) =>
@@ -148,8 +148,8 @@ export const run = (theatre: Theatre, faults: ReadonlyArray<Fault>): Effect.Effe
             Effect.sleep(fault.at),
             Effect.suspend(() => {
               const { _tag, at: _, ...how } = fault
-              theatre.world.tell("world", "", `${_tag} ${JSON.stringify(how)}`)
-              return strike(theatre, fault)
+              parts.world.tell("world", "", `${_tag} ${JSON.stringify(how)}`)
+              return strike(parts, fault)
             })
           )
         : Effect.void,

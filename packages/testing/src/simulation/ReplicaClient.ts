@@ -41,8 +41,8 @@ type Answered = Effect.Effect<void, Refused | Broken>
  * How callers reach one replica. Its effects run in the world. `start` and `read` end when the gateway ends the stream; who interrupts
  * them closes the connection.
  */
-export class Door extends Context.Service<
-  Door,
+export class ReplicaClient extends Context.Service<
+  ReplicaClient,
   {
     readonly start: (question: Question, audience: Audience) => Answered
     readonly read: (plan: PlanId, after: number, audience: Audience) => Answered
@@ -50,9 +50,9 @@ export class Door extends Context.Service<
     /** Decides about every call of the plan that waits. */
     readonly decide: (plan: PlanId, decision: Decision["decision"]) => Answered
   }
->()("@bowline/testing/simulation/Door") {}
+>()("@bowline/testing/simulation/ReplicaClient") {}
 
-/** Whose door it is, and who stands in front of it. */
+/** The process that a client reaches, and the world that it comes from. */
 export interface Site {
   readonly process: Process
   readonly world: World
@@ -70,7 +70,7 @@ const refusedBy = ({ _tag: code }: { readonly _tag: string }): Refused | Broken 
 /** Callers call the services themselves. */
 export const layerServices = ({ process, world }: Site) =>
   Layer.effect(
-    Door,
+    ReplicaClient,
     Effect.gen(function* () {
       const plans = yield* Plans
       const streams = yield* PlanStreams
@@ -80,7 +80,7 @@ export const layerServices = ({ process, world }: Site) =>
           world.process,
           process,
           Effect.asVoid(Effect.mapError(effect, refusedBy)),
-          Effect.fail(new Broken())
+          Effect.suspend(() => Effect.fail(new Broken()))
         ).pipe(
           // A replica that shuts down interrupts what it has not answered: its callers see that the connection is gone.
           Effect.catchCauseIf(Cause.hasInterrupts, () => Effect.fail(new Broken()))

@@ -1,5 +1,5 @@
 /** Draws numbers from a seed (sfc32). The same seed draws the same numbers on every machine. */
-export class Draws {
+export class SeededRandom {
   readonly #seed: string
   #a: number
   #b: number
@@ -20,9 +20,9 @@ export class Draws {
     for (let index = 0; index < 12; index++) this.next()
   }
 
-  /** Draws from a seed of its own: how much is drawn here does not change what is drawn there. */
-  of(name: string): Draws {
-    return new Draws(`${this.#seed}/${name}`)
+  /** One with a seed of its own: how much is drawn here does not change what is drawn there. */
+  of(name: string): SeededRandom {
+    return new SeededRandom(`${this.#seed}/${name}`)
   }
 
   /** 32 bits. */
