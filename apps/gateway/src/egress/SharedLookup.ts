@@ -1,14 +1,14 @@
 import type { LookupFunction } from "node:net"
 
-/** Of the 16 lookups that the threads of the process allow at once (`bin/bowline.mjs`): the others are for names of the operator. */
+/** Of the 16 lookups that the threads of the process allow at once (`bin/bowline.mjs`). There are two such resolvers. */
 const maxRunning = 8
 
 /** After how many milliseconds a connection without an address is given up, by Undici. */
 const maxWait = 10_000
 
 /**
- * A resolver for the names that callers choose. The system's one holds a thread until a name server answers, or it gives up itself,
- * mostly after 10 s and more: so these names together have a part of the threads, and each of them has one lookup at a time.
+ * A resolver whose users together have a part of the threads, and each name one lookup at a time: the system's resolver holds a thread until a
+ * name server answers, or it gives up itself, mostly after 10 s and more.
  */
 export const make = (lookup: LookupFunction, now: () => number = () => performance.now()): LookupFunction => {
   const asked = new Map<string, Array<Parameters<LookupFunction>[2]>>()

@@ -18,8 +18,8 @@ const stuck = () => {
 
 const names = (count: number) => Array.from({ length: count }, (_, at) => `stuck-${at}.example`)
 
-describe("the lookups of names that callers choose", () => {
-  it("leave half of the process's lookups to the names of the operator", () => {
+describe("the lookups that share their threads", () => {
+  it("leave half of the process's lookups to others", () => {
     const { ask, asked, told } = stuck()
     for (const name of [...names(20), "fine.example"]) ask(name)
     assert.deepStrictEqual(Array.from(asked.keys()), names(8))
