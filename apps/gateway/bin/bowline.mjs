@@ -10,6 +10,9 @@ if (major < 22 || (major === 22 && minor < 19)) {
   process.exit(1)
 }
 
+// Half of them look names up. A name server that does not answer holds one for seconds: with the usual four, two such names would stop every connection.
+process.env.UV_THREADPOOL_SIZE ??= "32"
+
 module.enableCompileCache()
 
 // The sources of a checkout, and what was compiled of them in an installed package.

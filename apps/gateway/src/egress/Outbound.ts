@@ -7,8 +7,10 @@ import * as EgressRule from "@bowline/runtime/unstable/egress/EgressRule"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Effect, Layer, Option } from "effect"
 import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse } from "effect/http"
+import { lookup } from "node:dns"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
+import * as SharedLookup from "./SharedLookup.ts"
 import * as StreamedRequest from "./StreamedRequest.ts"
 
 /** The gateway has its own timer for every wait. Those of the client would blame the wrong stage. */
@@ -70,8 +72,12 @@ const client = (make: () => Agent) =>
     )
   )
 
+// Names of callers, which may be many, take nothing away from those of the operator.
+const lookupForCallers = SharedLookup.make(lookup)
+const lookupForOperator = SharedLookup.make(lookup)
+
 /** The HTTP client for providers, which the operator names. It has no timers, retries or redirects. */
-export const layer = client(() => new Agent())
+export const layer = client(() => new Agent({ connect: { lookup: lookupForOperator } }))
 
 /** The HTTP client for telemetry. It is a part of no trace, and its exporters have their own timers. */
 export const layerOfTelemetry = Layer.fresh(NodeHttpClient.layerUndici)
@@ -84,8 +90,8 @@ const anywhere: EgressPolicy = {
 
 /** The same client for other hosts that the operator names, with the host's TLS configuration. It connects wherever it is told to. */
 export const layerAnywhere = (tls: () => PeerTls) =>
-  client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
+  client(() => new Agent({ connect: EgressConnector.make(anywhere, tls, lookupForOperator) }))
 
 /** The same client for hosts that callers name. It connects only where the policy allows, with the host's TLS configuration. */
 export const layerWithin = (policy: EgressPolicy, tls: () => PeerTls) =>
-  client(() => new Agent({ connect: EgressConnector.make(policy, tls) }))
+  client(() => new Agent({ connect: EgressConnector.make(policy, tls, lookupForCallers) }))

@@ -5,6 +5,7 @@ import { text } from "@bowline/testing/http/Host"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { HttpClient } from "effect/http"
+import { type PerformanceEntry, PerformanceObserver } from "node:perf_hooks"
 import * as Outbound from "../../src/egress/Outbound.ts"
 
 describe("the client for hosts that callers name", () => {
@@ -43,5 +44,29 @@ describe("the client for hosts that callers name", () => {
         )
       )
     )
+  )
+})
+
+describe.each([
+  ["providers", Outbound.layer],
+  ["hosts that the operator names", Outbound.layerAnywhere(() => new Map())],
+  ["hosts that callers name", Outbound.layerWithin({ allow: [], deny: [], allowsLocal: true }, () => new Map())]
+])("the client for %s", (_, layer) => {
+  it.live("looks a name up once for all connections that wait for it", () =>
+    Effect.gen(function* () {
+      const client = yield* HttpClient.HttpClient
+      const { port } = new URL((yield* (yield* Network).serve(() => Effect.succeed(text(200, "ok")))).url)
+      const lookups: Array<PerformanceEntry> = []
+      const observer = new PerformanceObserver((list) => void lookups.push(...list.getEntries()))
+      observer.observe({ entryTypes: ["dns"] })
+      yield* Effect.all(
+        Array.from({ length: 10 }, () => client.get(`http://localhost:${port}/`)),
+        { concurrency: "unbounded" }
+      )
+      lookups.push(...observer.takeRecords())
+      observer.disconnect()
+      assert.isAbove(lookups.length, 0)
+      assert.isBelow(lookups.length, 10)
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(layer, LoopbackNetwork.layer)))
   )
 })

@@ -36,6 +36,13 @@ describe("a gateway's process", () => {
       }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
+  it.live.skipIf(!existsSync("/proc/self"))("has threads for names that no name server answers, besides others", () =>
+    Effect.gen(function* () {
+      const { pid } = yield* start({ BOWLINE_DATA_DIR: "memory:" }, sources)
+      assert.isAtLeast(readdirSync(`/proc/${pid}/task`).length, 32)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("keeps what it has compiled for the next start before it ends, since it may be killed", () =>
     Effect.gen(function* () {
       const { BOWLINE_DATA_DIR: folder } = yield* databases.embedded

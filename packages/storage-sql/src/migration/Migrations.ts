@@ -81,9 +81,13 @@ do $$ begin
   end if;
 end $$`
 
+/** A start that hangs says at what. */
+const tellWait = Effect.andThen(Effect.delay(Effect.logInfo("migrations_wait"), "10 seconds"), Effect.never)
+
 /** Brings the tables up to date. When several processes start at once, one migrates and the others wait for it. */
 export const run = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const lock = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
-  yield* translateErrors(sql.withTransaction(Effect.andThen(Effect.andThen(lock, sql.unsafe(prepare)), migrate)))
+  const migrated = sql.withTransaction(Effect.andThen(Effect.andThen(lock, sql.unsafe(prepare)), migrate))
+  yield* Effect.raceFirst(translateErrors(migrated), tellWait)
 })

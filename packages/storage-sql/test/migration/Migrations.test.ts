@@ -2,9 +2,10 @@ import { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Duration, Effect, Layer } from "effect"
+import { Deferred, Duration, Effect, Fiber, Layer, Logger } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import { inspect } from "node:util"
+import { TestClock } from "effect/testing"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
@@ -44,6 +45,39 @@ it.live("makes the tables once, however many processes start at once, and howeve
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
+  }).pipe(Effect.scoped)
+)
+
+it.effect("says after 10 s that it waits for another process, and goes on when that one has migrated", () =>
+  Effect.gen(function* () {
+    const url = yield* freshDatabase
+    const process = Layer.fresh(PgClient.layer({ url, maxConnections: 2 }))
+    const said: Array<unknown> = []
+    const logger = Logger.layer([Logger.make(({ message }) => void said.push(message))])
+    const isLocked = yield* Deferred.make<void>()
+    const isDone = yield* Deferred.make<void>()
+    const other = Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const locked = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
+      const rest = Effect.andThen(Deferred.succeed(isLocked, undefined), Deferred.await(isDone))
+      yield* sql.withTransaction(Effect.andThen(locked, rest))
+    })
+    yield* Effect.forkScoped(Effect.provide(other, process))
+    yield* Deferred.await(isLocked)
+    const isConnected = yield* Deferred.make<void>()
+    const running = yield* SqlClient.SqlClient.pipe(
+      Effect.flatMap((sql) => sql`select 1`),
+      Effect.andThen(Deferred.succeed(isConnected, undefined)),
+      Effect.andThen(Migrations.run),
+      Effect.provide([process, logger]),
+      Effect.forkChild
+    )
+    // The clock also tells how long a connection takes.
+    yield* Deferred.await(isConnected)
+    yield* Effect.repeat(TestClock.adjust("1 second"), { until: () => said.length > 0 })
+    assert.deepStrictEqual(said, [["migrations_wait"]])
+    yield* Deferred.succeed(isDone, undefined)
+    yield* Fiber.join(running)
   }).pipe(Effect.scoped)
 )
 
