@@ -19,8 +19,12 @@ export const notify = (sql: SqlClient.SqlClient, notice: Notice) => sql`pg_notif
 export const publish = (sql: SqlClient.SqlClient, notices: ReadonlyArray<Notice>) =>
   sql`select pg_notify(${channel}, n) from json_array_elements_text(${JSON.stringify(notices.map((notice) => encode(notice)))}::json) n`
 
-/** How often a replica publishes a notice to itself, and how long that may take to arrive. */
-const heartbeat = Duration.seconds(5)
+/**
+ * How often a replica publishes a notice to itself, and how long that may take to arrive: together less than the 10 s after which a reader on
+ * another replica may count as gone, whose last word may be 5 s old when the connection breaks.
+ */
+const heartbeat = Duration.seconds(2)
+const mayTake = Duration.seconds(5)
 
 /** The wait before the next attempt to listen. */
 const backOff = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("5 seconds")])
@@ -46,7 +50,7 @@ const make = Effect.gen(function* () {
   const beat = Effect.sync(() => ownArrived.closeUnsafe()).pipe(
     Effect.andThen(sql`select pg_notify(${channel}, ${own})`),
     Effect.andThen(ownArrived.await),
-    (arrival) => withDeadline(arrival, heartbeat),
+    (arrival) => withDeadline(arrival, mayTake),
     Effect.andThen(change(true))
   )
 
