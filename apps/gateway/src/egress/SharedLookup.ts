@@ -23,14 +23,15 @@ export const make = (lookup: LookupFunction, now: () => number = () => performan
     }
   }
   return (host, options, callback) => {
-    const others = asked.get(host)
+    const key = `${host} ${options.all} ${options.family}`
+    const others = asked.get(key)
     if (others !== undefined) return void others.push(callback)
     const callbacks = [callback]
-    asked.set(host, callbacks)
+    asked.set(key, callbacks)
     const since = now()
     const settle: typeof callback = (...answer) => {
       running--
-      asked.delete(host)
+      asked.delete(key)
       for (const callback of callbacks) callback(...answer)
     }
     waiting.push(() => {
