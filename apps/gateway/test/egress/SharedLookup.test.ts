@@ -40,6 +40,22 @@ describe("the lookups that share their threads", () => {
     assert.strictEqual(asked.size, 1)
   })
 
+  it("ask each time for what differs: one address is no answer to whoever wants all", () => {
+    const answers: Array<unknown> = []
+    const lookup = SharedLookup.make((_, { all }, callback) =>
+      queueMicrotask(() =>
+        all === true ? callback(null, [{ address: "192.0.2.1", family: 4 }]) : callback(null, "192.0.2.1", 4)
+      )
+    )
+    return new Promise<void>((resolve) => {
+      const take: Parameters<typeof lookup>[2] = (_, answer) => {
+        if (answers.push(answer) === 2) resolve()
+      }
+      lookup("a.example", { all: true }, take)
+      lookup("a.example", {}, take)
+    }).then(() => assert.deepStrictEqual(answers, [[{ address: "192.0.2.1", family: 4 }], "192.0.2.1"]))
+  })
+
   it("do not ask for names whose connections were given up while others held the resolver", () => {
     const { ask, asked, time, told } = stuck()
     for (const name of names(10_000)) ask(name)
