@@ -49,10 +49,12 @@ const decodeFailure = Schema.decodeUnknownEffect(
   )
 )
 
-/** Whether a question can be asked by the tool `plan`, which has neither keys nor preferences, and knows the agents of presets only. */
+/** Whether a question can be asked by the tool `plan`, which has neither keys nor preferences such as budgets, and knows the agents of presets only. */
 export const canAsk = ({ body, key }: Parameters<Start>[0]): boolean => {
   const { agents, mcp_servers, preferences } = decodeQuestion(body)
-  return key === undefined && preferences["approval"] !== "always" && isDeepStrictEqual([agents, mcp_servers], [[], []])
+  const hasBudget = ["max_steps", "max_tool_calls", "max_total_tokens"].some((name) => name in preferences)
+  if (key !== undefined || hasBudget || preferences["approval"] === "always") return false
+  return isDeepStrictEqual([agents, mcp_servers], [[], []])
 }
 
 /**
