@@ -39,13 +39,11 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
 /** What only the tests of a package may import besides `testing`: the client is compared with the schemas of the API. */
 const testsMayImport: Record<string, ReadonlyArray<string>> = { client: ["domain", "protocol"] }
 
-/** The folders of a package from the ground up: a folder imports itself and those before it. */
+/** The folders of a package, or of a room of it, from the ground up: a folder imports itself and those before it. */
 const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
-    "cache",
-    "clock",
-    "peer",
-    "mcp",
+    "process",
+    "remote",
     "egress",
     "store",
     "tool",
@@ -56,7 +54,6 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "auth",
     "memory",
     "telemetry",
-    "history",
     "asking",
     "lock",
     "stream",
@@ -65,17 +62,11 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "plan"
   ],
   "apps/gateway": [
-    "setting",
-    "file",
     "config",
     "telemetry",
     "egress",
     "http",
-    "openai",
-    "response",
-    "ui",
-    "mcp",
-    "a2a",
+    "edge",
     "page",
     "route",
     "demo",
@@ -83,6 +74,9 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "cli",
     "main.ts"
   ],
+  // What stands in the room itself comes last: it imports all of its folders.
+  "apps/gateway/src/config": ["setting", "file"],
+  "apps/gateway/src/edge": ["openai", "response", "ui", "mcp", "a2a"],
   "apps/console": [
     "text",
     "route",
@@ -224,15 +218,22 @@ const checkNames = (file: string) => {
   if (vagueFiles.test(name)) report(file, "is named after what it is in code, not after what it does")
 }
 
-const roomOf = (file: string): string => file.split("/")[3] ?? ""
+/** The place of a file in an order of folders: a file beside the folders of a room comes after all of them. */
+const placeIn = (order: ReadonlyArray<string>, folder: string, file: string): number => {
+  const [name = "", ...deeper] = file.slice(folder.length + 1).split("/")
+  const place = order.indexOf(name)
+  return place === -1 && deeper.length === 0 && folder in rooms ? order.length : place
+}
 
 const checkRoom = (file: string, target: string) => {
-  const order = rooms[ownFolder(file)]
-  if (order === undefined || isTest(file)) return
-  const [own, other] = [order.indexOf(roomOf(file)), order.indexOf(roomOf(target))]
-  if (own === -1)
-    report(file, `\`${roomOf(file)}\` has no place in the order of folders: add it to .ci/package-direction.ts`)
-  else if (other > own) report(file, `imports ${target}, against the order of the package's folders`)
+  if (isTest(file)) return
+  for (const [room, order] of Object.entries(rooms)) {
+    const folder = room.includes("/src/") ? room : `${room}/src`
+    if (![file, target].every((one) => one.startsWith(`${folder}/`))) continue
+    const [own, other] = [placeIn(order, folder, file), placeIn(order, folder, target)]
+    if (own === -1) report(file, "has no place in the order of folders: add it to .ci/package-direction.ts")
+    else if (other > own) report(file, `imports ${target}, against the order of the folders of ${room}`)
+  }
 }
 
 const checkImport = (file: string, specifier: string) => {

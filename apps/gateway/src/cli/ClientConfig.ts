@@ -1,7 +1,7 @@
 import { Effect, Record, Result, Schema } from "effect"
-import { toIssues } from "../setting/ConfigProblem.ts"
-import { InvalidConfiguration } from "../setting/ReadSettings.ts"
-import { clientSettings, ClientValues } from "../setting/Settings.ts"
+import { toIssues } from "../config/setting/ConfigProblem.ts"
+import { InvalidConfiguration } from "../config/setting/ReadSettings.ts"
+import { clientSettings, ClientValues } from "../config/setting/Settings.ts"
 
 const decode = Schema.decodeUnknownResult(ClientValues, { errors: "all" })
 

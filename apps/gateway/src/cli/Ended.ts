@@ -1,5 +1,5 @@
 import { Data, Predicate, Runtime } from "effect"
-import { formatProblem, type Problem } from "../setting/ConfigProblem.ts"
+import { formatProblem, type Problem } from "../config/setting/ConfigProblem.ts"
 
 /** A command that ends without success: the lines to print, and the exit code of the process. */
 export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; readonly lines: ReadonlyArray<string> }> {

@@ -1,7 +1,7 @@
 import { Cursor } from "@bowline/protocol/unstable/api/Page"
 import { Effect, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
-import { integer } from "../setting/SettingText.ts"
+import { integer } from "../config/setting/SettingText.ts"
 import { printLine, tell } from "./Output.ts"
 import * as Table from "./Table.ts"
 import { toJson } from "./TerminalText.ts"

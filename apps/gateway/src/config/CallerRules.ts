@@ -8,9 +8,9 @@ import {
 } from "@bowline/runtime/unstable/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { Record } from "effect"
-import type { FilePermission, GlobRules } from "../file/CallerSchema.ts"
-import type { ConfigFile } from "../file/ConfigFile.ts"
-import type { Values } from "../setting/Settings.ts"
+import type { FilePermission, GlobRules } from "./file/CallerSchema.ts"
+import type { ConfigFile } from "./file/ConfigFile.ts"
+import type { Values } from "./setting/Settings.ts"
 import { anyOf } from "./ConfiguredModels.ts"
 import type { Misfit } from "./Misfit.ts"
 

@@ -1,7 +1,7 @@
 import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Effect, Layer, Option, Queue } from "effect"
 import { stat } from "node:fs/promises"
-import { formatProblem } from "../setting/ConfigProblem.ts"
+import { formatProblem } from "./setting/ConfigProblem.ts"
 import type { GatewayConfig } from "./GatewayConfig.ts"
 
 /** How the files look now. It differs once one of them was written, replaced or removed, or a symbolic link to it leads elsewhere. */

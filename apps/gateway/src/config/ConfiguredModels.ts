@@ -1,10 +1,10 @@
 import * as ModelTable from "@bowline/runtime/unstable/provider/ModelTable"
 import { Glob } from "effect"
-import type { ConfigFile } from "../file/ConfigFile.ts"
-import type { FileModel, FileProvider } from "../file/FileSchema.ts"
-import { modelsOf, type ProviderSettings } from "../file/ProviderSettings.ts"
-import { placeOf, type Sources } from "../setting/ReadSettings.ts"
-import type { Values } from "../setting/Settings.ts"
+import type { ConfigFile } from "./file/ConfigFile.ts"
+import type { FileModel, FileProvider } from "./file/FileSchema.ts"
+import { modelsOf, type ProviderSettings } from "./file/ProviderSettings.ts"
+import { placeOf, type Sources } from "./setting/ReadSettings.ts"
+import type { Values } from "./setting/Settings.ts"
 import type { Misfit } from "./Misfit.ts"
 
 /** Tells whether a name matches one of the globs. `*` alone matches every name, with `/` or without. */

@@ -1,6 +1,6 @@
 import { everything } from "@bowline/runtime/unstable/config/Permissions"
 import type { Preset } from "@bowline/runtime/unstable/config/Presets"
-import type { ConfigFile } from "../file/ConfigFile.ts"
+import type { ConfigFile } from "./file/ConfigFile.ts"
 import { toPermission } from "./CallerRules.ts"
 import { anyOf } from "./ConfiguredModels.ts"
 import type { Misfit } from "./Misfit.ts"

@@ -1,7 +1,7 @@
 import { Option, Redacted } from "effect"
 import manifest from "../../package.json" with { type: "json" }
-import { pairsOf } from "../setting/TelemetrySettings.ts"
-import type { Values } from "../setting/Settings.ts"
+import { pairsOf } from "./setting/TelemetrySettings.ts"
+import type { Values } from "./setting/Settings.ts"
 
 /** What is exported, where to, and when. */
 export interface Export {

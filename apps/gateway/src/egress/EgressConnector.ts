@@ -9,7 +9,7 @@ import { buildConnector } from "@effect/platform-node/Undici"
 import { Option, Redacted } from "effect"
 import { lookup as resolve } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"
-import type { PeerTls, TlsIdentity } from "../file/PeerTls.ts"
+import type { PeerTls, TlsIdentity } from "../config/file/PeerTls.ts"
 
 const refused = (host: string, objection: Option.Option<Objection>): Option.Option<EgressRefusal> =>
   Option.map(objection, (objection) => new EgressRefusal({ host, objection }))

@@ -1,6 +1,6 @@
 import type { EntryRules } from "../config/GatewayConfig.ts"
-import { spellHost } from "../setting/HttpSettings.ts"
-import { isLoopback } from "../setting/ReadSettings.ts"
+import { spellHost } from "../config/setting/HttpSettings.ts"
+import { isLoopback } from "../config/setting/ReadSettings.ts"
 
 /** What a request says of where it goes, and where it comes from. */
 export interface Arrival {

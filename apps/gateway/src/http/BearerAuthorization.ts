@@ -3,7 +3,7 @@ import { Authorization, Caller } from "@bowline/protocol/unstable/api/Authorizat
 import { Effect, Layer, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { formatPlace } from "../setting/ConfigProblem.ts"
+import { formatPlace } from "../config/setting/ConfigProblem.ts"
 import * as CallerRate from "./CallerRate.ts"
 import * as KnownCallers from "./KnownCallers.ts"
 import * as Logins from "./Logins.ts"

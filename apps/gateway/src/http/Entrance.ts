@@ -3,7 +3,7 @@ import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Effect, identity } from "effect"
 import { HttpMiddleware, HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { formatPlace } from "../setting/ConfigProblem.ts"
+import { formatPlace } from "../config/setting/ConfigProblem.ts"
 import { refusalOf } from "./Arrival.ts"
 import { Refused, respond } from "./Refusals.ts"
 

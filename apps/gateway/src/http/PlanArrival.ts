@@ -1,5 +1,5 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import type { Route } from "@bowline/runtime/peer/PeerClient"
+import type { Route } from "@bowline/runtime/remote/PeerClient"
 import type { Reading } from "@bowline/runtime/unstable/stream/LivePlan"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"

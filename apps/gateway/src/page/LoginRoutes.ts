@@ -1,6 +1,6 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { LoginRequest } from "@bowline/protocol/unstable/console/LoginApi"
-import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
+import { LruCache } from "@bowline/runtime/unstable/process/LruCache"
 import { Clock, Duration, Effect, Option } from "effect"
 import { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"

@@ -1,5 +1,5 @@
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import * as GenAi from "@bowline/runtime/unstable/telemetry/GenAi"
 import { gauge } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { type Context, Effect, Layer, Schedule } from "effect"

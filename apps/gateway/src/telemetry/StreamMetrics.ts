@@ -1,4 +1,4 @@
-import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { counter, gauge, histogram } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { type Array, Clock, Context, Effect, Exit, Scope, Stream } from "effect"

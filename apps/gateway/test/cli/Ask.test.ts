@@ -11,7 +11,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
 

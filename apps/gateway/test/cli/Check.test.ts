@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { bowline } from "../plan/GatewayProcess.ts"
 
 /** The command, in a folder with these files. */

@@ -6,7 +6,7 @@ import { once } from "node:events"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { mutePort } from "../http/MutePort.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"

@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
 import { bowline } from "../plan/GatewayProcess.ts"
 

@@ -12,7 +12,7 @@ import { Deferred, Effect, Fiber, Latch, Stream } from "effect"
 import { join } from "node:path"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { ask, replay } from "../plan/GatewayProcess.ts"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "./file/ConfigFolder.ts"
 
 const script: Script = ({ messages }) =>
   messages.some(({ role }) => role === "tool") ? [say("done")] : [callTool("bob_ask", { input: "?" })]

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Option, Redacted } from "effect"
 import { inspect } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/ConfigProblem.ts"
+import { formatProblem } from "../../src/config/setting/ConfigProblem.ts"
 
 const load = (environment: Readonly<Record<string, string>>) => fromEnvironment(environment, false)
 const problems = (environment: Readonly<Record<string, string>>) =>

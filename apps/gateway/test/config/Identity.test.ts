@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { inspect } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/ConfigProblem.ts"
+import { formatProblem } from "../../src/config/setting/ConfigProblem.ts"
 
 const seed = Buffer.alloc(32, 0xfb)
 const names = { BOWLINE_DID_AUTHOR: "ops@example.com", BOWLINE_DID_NAME: "gateway" }

@@ -9,7 +9,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { folderOf, load, problems } from "../file/ConfigFolder.ts"
+import { folderOf, load, problems } from "./file/ConfigFolder.ts"
 import { post, type RunningGateway, start } from "../http/RunningGateway.ts"
 
 const by = (name: string) => ({ authorization: `Bearer key-of-${name}` })

@@ -9,10 +9,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { bowline } from "../cli/Bowline.ts"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "./file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { start as startProcess } from "../plan/GatewayProcess.ts"
-import { table, type SettingName } from "../../src/setting/Settings.ts"
+import { table, type SettingName } from "../../src/config/setting/Settings.ts"
 
 /** The same setting by its variable, if it has one, and in the file. */
 const everywhere = Effect.fnUntraced(function* (name: SettingName, value: string) {

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Record, Redacted } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/ConfigProblem.ts"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { formatProblem } from "../../src/config/setting/ConfigProblem.ts"
+import { folderOf } from "./file/ConfigFolder.ts"
 
 const exportsOf = (environment: Readonly<Record<string, string>>) =>
   Effect.map(fromEnvironment(environment, false), ({ telemetry }) => telemetry.exports)

@@ -3,7 +3,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
 import { blocks } from "./Blocks.ts"
 

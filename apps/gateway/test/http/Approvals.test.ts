@@ -6,7 +6,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schedule, Stream } from "effect"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { ask } from "../plan/GatewayProcess.ts"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 

@@ -5,7 +5,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schedule } from "effect"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" }

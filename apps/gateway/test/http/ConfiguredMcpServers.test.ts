@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { payloads, post, send, start } from "./RunningGateway.ts"
 
 const stream = { accept: "text/event-stream" }

@@ -9,7 +9,7 @@ import type { Socket } from "node:net"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import * as ListeningServer from "../../src/http/ListeningServer.ts"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { ask, open, readToEnd } from "./RawExchange.ts"
 import { eventsOf, send, start } from "./RunningGateway.ts"
 

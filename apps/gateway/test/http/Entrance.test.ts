@@ -2,7 +2,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Metric } from "effect"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { ask } from "./RawExchange.ts"
 import { post, send, start } from "./RunningGateway.ts"
 

@@ -6,7 +6,7 @@ import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, start } from "./RunningGateway.ts"
 
 const call = callTool("bob_ask", { input: "?" })

@@ -7,7 +7,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { eventsOf, payloads, post, send, start, type RunningGateway } from "./RunningGateway.ts"
 
 const token = "planted-secret"

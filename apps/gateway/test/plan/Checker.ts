@@ -1,4 +1,4 @@
-import { type Entry, legalHistory } from "@bowline/runtime/unstable/history/LegalHistory"
+import { type Entry, legalHistory } from "@bowline/runtime/unstable/provider/LegalHistory"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { RawFrame } from "./Follower.ts"
 import type { Arrival } from "./KillScript.ts"

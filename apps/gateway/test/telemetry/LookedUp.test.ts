@@ -1,6 +1,6 @@
 import { Unavailable, StorageError } from "@bowline/domain/storage/StorageError"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Metric } from "effect"
 import { TestClock } from "effect/testing"

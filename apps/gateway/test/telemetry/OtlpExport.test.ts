@@ -5,7 +5,7 @@ import { callTool, error, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Console, Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
-import { folderOf } from "../file/ConfigFolder.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
 import * as Collector from "./Collector.ts"
 

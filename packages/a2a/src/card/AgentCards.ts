@@ -1,5 +1,5 @@
 import { Http, Unreachable } from "@bowline/domain/peer/PeerError"
-import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
+import { LruCache } from "@bowline/runtime/unstable/process/LruCache"
 import { Cache, Clock, Duration, Effect, Exit, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import { answerOf, respond } from "@bowline/runtime/unstable/http/Exchange"

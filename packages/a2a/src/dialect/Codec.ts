@@ -1,5 +1,5 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import type { RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import type { RemoteIds } from "@bowline/runtime/remote/PeerClient"
 import type { Result, Schema } from "effect"
 import type { Task } from "../task/Task.ts"
 import type { Update } from "../task/Update.ts"

@@ -1,7 +1,7 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
-import { PeerClient, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient, type PeerEvent } from "@bowline/runtime/remote/PeerClient"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
 import * as PeerAuth from "@bowline/runtime/unstable/auth/PeerAuth"

@@ -1,5 +1,5 @@
 import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
-import { cancelTimeout } from "@bowline/runtime/peer/PeerClient"
+import { cancelTimeout } from "@bowline/runtime/remote/PeerClient"
 import { Effect, FiberSet } from "effect"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import type { PeerLink } from "./PeerLink.ts"

@@ -1,4 +1,4 @@
-import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import type { PeerEvent } from "@bowline/runtime/remote/PeerClient"
 import { Effect } from "effect"
 import { maxBytes, tooLarge } from "@bowline/runtime/unstable/http/Exchange"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"

@@ -1,6 +1,6 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
-import { routeHeaders, type PeerCall, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
+import { LruCache } from "@bowline/runtime/unstable/process/LruCache"
+import { routeHeaders, type PeerCall, type PeerStatus } from "@bowline/runtime/remote/PeerClient"
 import { Effect, Result, type Duration } from "effect"
 import type { PeerAuths } from "@bowline/runtime/unstable/auth/PeerAuth"
 import { didOf, maxPeers, takesTextOnly } from "../card/AgentCard.ts"

@@ -1,4 +1,4 @@
-import type { PeerCall, RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import type { PeerCall, RemoteIds } from "@bowline/runtime/remote/PeerClient"
 import { Effect, Exit, Fiber, Result, type Schema, Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
 import type { Events } from "../rpc/Events.ts"

@@ -1,5 +1,5 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
-import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
+import { LruCache } from "@bowline/runtime/unstable/process/LruCache"
 import { counter, histogram, timed } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Effect, Exit } from "effect"
 import { HttpClient } from "effect/http"

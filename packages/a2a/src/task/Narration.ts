@@ -1,6 +1,6 @@
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import { TaskState } from "@bowline/domain/tool/TaskState"
-import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import type { PeerEvent } from "@bowline/runtime/remote/PeerClient"
 import type { Artifact, Message, Task } from "./Task.ts"
 import { artifactEvent, digestOf, keyOf, lastWords, textOf } from "./Words.ts"
 

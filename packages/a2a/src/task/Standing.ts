@@ -1,4 +1,4 @@
-import type { PeerResult } from "@bowline/runtime/peer/PeerClient"
+import type { PeerResult } from "@bowline/runtime/remote/PeerClient"
 
 /**
  * What a state of a remote task means for the call that waits.

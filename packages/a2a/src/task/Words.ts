@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
-import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import type { PeerEvent } from "@bowline/runtime/remote/PeerClient"
 import { Result, Struct, type Schema } from "effect"
 import { Base64 } from "effect/encoding"
 import type { Artifact, Message, Part, Task } from "./Task.ts"

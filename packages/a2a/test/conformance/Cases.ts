@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Agent } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
-import { PeerClient, type PeerCall, type RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient, type PeerCall, type RemoteIds } from "@bowline/runtime/remote/PeerClient"
 import {
   appends,
   becomes,

@@ -1,6 +1,6 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { describe, it } from "@effect/vitest"
-import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import type { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import type { Network } from "@bowline/testing/http/Network"
 import { Effect, Layer, Logger, type Scope } from "effect"

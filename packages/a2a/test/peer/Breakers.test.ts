@@ -8,7 +8,7 @@ import {
   Unreachable,
   Untrusted
 } from "@bowline/domain/peer/PeerError"
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { completes, fails, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { answers } from "@bowline/testing/unstable/peer/Trouble"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { becomes, completes, replies, says, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"

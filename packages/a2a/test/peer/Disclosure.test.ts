@@ -1,4 +1,4 @@
-import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import type { PeerEvent } from "@bowline/runtime/remote/PeerClient"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Redaction } from "@bowline/runtime/unstable/http/Redaction"

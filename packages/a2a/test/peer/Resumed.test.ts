@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { PeerCall } from "@bowline/runtime/peer/PeerClient"
+import type { PeerCall } from "@bowline/runtime/remote/PeerClient"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { appends, becomes, completes, produces, says, stuck, works, type Act } from "@bowline/testing/peer/Act"
 import { serve, type ScriptedPeer } from "@bowline/testing/peer/ScriptedPeer"

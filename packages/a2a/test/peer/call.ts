@@ -7,7 +7,7 @@ import {
   type PeerCall,
   type PeerEvent,
   type PeerResult
-} from "@bowline/runtime/peer/PeerClient"
+} from "@bowline/runtime/remote/PeerClient"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Effect, Fiber, Layer, Schema } from "effect"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"

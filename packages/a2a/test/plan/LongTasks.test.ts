@@ -1,4 +1,4 @@
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { completes, works } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import { callTool, say } from "@bowline/testing/provider/Turn"

@@ -1,4 +1,4 @@
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { appends, becomes, completes, produces, says, works, type Act } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"

@@ -1,4 +1,4 @@
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { json, type HostResponse } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"

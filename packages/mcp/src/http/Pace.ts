@@ -1,4 +1,4 @@
-import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
 import { Effect } from "effect"
 
 /** What one message costs, in milliseconds, and how much of it may come at once. */

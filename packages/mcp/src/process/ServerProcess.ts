@@ -1,4 +1,4 @@
-import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
 import type { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
 import { ResponseTooLarge, Unreachable } from "@bowline/domain/peer/PeerError"
 import { failure, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"

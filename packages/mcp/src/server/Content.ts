@@ -1,4 +1,4 @@
-import type { McpResult, McpTool } from "@bowline/runtime/mcp/McpClient"
+import type { McpResult, McpTool } from "@bowline/runtime/remote/McpClient"
 import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client"
 import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import type { Schema } from "effect"

@@ -1,4 +1,4 @@
-import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
 import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { mayPass } from "@bowline/runtime/unstable/http/ExchangeError"
 import { pollDelay } from "@bowline/runtime/unstable/http/PollDelay"

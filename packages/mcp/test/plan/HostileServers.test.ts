@@ -1,6 +1,6 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { McpClient } from "@bowline/runtime/remote/McpClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import { text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"

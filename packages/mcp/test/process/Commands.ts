@@ -1,6 +1,6 @@
 import { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
-import { ConfiguredServers } from "@bowline/runtime/unstable/mcp/ConfiguredServers"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { ConfiguredServers } from "@bowline/runtime/unstable/remote/ConfiguredServers"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { callTool, taskId } from "../server/call.ts"

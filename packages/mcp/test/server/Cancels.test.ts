@@ -1,5 +1,5 @@
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { McpClient } from "@bowline/runtime/remote/McpClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import { Fault, text, type HostResponse } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"

@@ -1,5 +1,5 @@
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { McpClient } from "@bowline/runtime/remote/McpClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"

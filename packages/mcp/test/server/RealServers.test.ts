@@ -1,5 +1,5 @@
-import { McpClient, type McpConnection } from "@bowline/runtime/mcp/McpClient"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { McpClient, type McpConnection } from "@bowline/runtime/remote/McpClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import type { RequestLog } from "@bowline/testing/unstable/http/RequestLog"

@@ -1,6 +1,6 @@
 import { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import type { McpCall, McpConnection } from "@bowline/runtime/mcp/McpClient"
+import type { McpCall, McpConnection } from "@bowline/runtime/remote/McpClient"
 import { Effect, Schema } from "effect"
 
 export const taskId = TaskId.make("00000000-0000-4000-8000-000000000001")

@@ -1,5 +1,5 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
-import { legalHistory, toldHistory } from "@bowline/runtime/unstable/history/LegalHistory"
+import { legalHistory, toldHistory } from "@bowline/runtime/unstable/provider/LegalHistory"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { faults, RandomHistory } from "@bowline/testing/unstable/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"

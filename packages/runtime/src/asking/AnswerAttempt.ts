@@ -7,7 +7,7 @@ import {
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect } from "effect"
 import type { PlansConfig } from "../config/PlansConfig.ts"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import * as Attempt from "../provider/Attempt.ts"
 import { costOf, type Model } from "../provider/ModelTable.ts"
 import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"

@@ -2,7 +2,7 @@ import { ProviderError, type ProviderErrorReason } from "@bowline/domain/provide
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Duration, Effect, Layer } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { type Entry, toldHistory } from "../history/LegalHistory.ts"
+import { type Entry, toldHistory } from "../provider/LegalHistory.ts"
 import * as AnswerAttempt from "./AnswerAttempt.ts"
 import { CredentialPool } from "./CredentialPool.ts"
 import type { Listener } from "./Listener.ts"

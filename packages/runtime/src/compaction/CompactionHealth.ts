@@ -1,5 +1,5 @@
 import type { SessionId } from "@bowline/domain/session/Session"
-import { LruCache } from "../cache/LruCache.ts"
+import { LruCache } from "../process/LruCache.ts"
 
 /** After this many failures in a row a session is not summarised for this many milliseconds. */
 const limit = 3

@@ -1,5 +1,5 @@
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 import type { HandedBack } from "../store/SessionStore.ts"
 import * as ToolName from "../tool/ToolName.ts"
 

@@ -1,6 +1,6 @@
 import { Result } from "effect"
 import type { FinishReason, ProviderRequest } from "../provider/Provider.ts"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 import { distinct } from "../store/PriorSummaries.ts"
 import { toTokens } from "./Shorten.ts"
 import type { CountTokens } from "./TokenEstimate.ts"

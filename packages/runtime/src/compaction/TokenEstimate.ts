@@ -2,7 +2,7 @@ import type { FilePart, MessagePart } from "@bowline/domain/session/Message"
 import { Effect } from "effect"
 import { fileNote, fileText, isImage, isPdf } from "../provider/FileText.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 
 /** Counts the tokens of a text, for a model. */
 export type CountTokens = (text: string) => number

@@ -1,6 +1,6 @@
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { fileNote, fileText } from "../provider/FileText.ts"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 import { fairShare, toTokens } from "./Shorten.ts"
 import type { CountTokens } from "./TokenEstimate.ts"
 

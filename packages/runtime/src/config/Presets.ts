@@ -2,7 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Agent } from "@bowline/domain/peer/Agent"
 import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Context } from "effect"
-import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
+import type { ConfiguredServer } from "../remote/ConfiguredServers.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import { allowsTool, everything, narrow, nothing, type Permission, type Permissions } from "./Permissions.ts"
 

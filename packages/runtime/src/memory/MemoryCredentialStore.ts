@@ -1,5 +1,5 @@
 import { Array as Arrays, Clock, Effect, Layer } from "effect"
-import { LruCache } from "../cache/LruCache.ts"
+import { LruCache } from "../process/LruCache.ts"
 import { type CredentialRow, CredentialStore, type WindowScope } from "../store/CredentialStore.ts"
 
 interface Entry extends WindowScope {

@@ -1,5 +1,5 @@
 import { Effect, Layer, Option } from "effect"
-import { LruCache } from "../cache/LruCache.ts"
+import { LruCache } from "../process/LruCache.ts"
 import { LoginStore } from "../store/LoginStore.ts"
 
 /** Above, the logins go that nobody has used for the longest time. */

@@ -1,6 +1,6 @@
 import { HopsExceeded } from "@bowline/domain/plan/Refusal"
 import { Context, References } from "effect"
-import type { Route } from "../peer/PeerClient.ts"
+import type { Route } from "../remote/PeerClient.ts"
 import * as TraceContext from "../telemetry/TraceContext.ts"
 
 /** Why a plan with this route is refused: it has come through too many gateways, or through this one before. Undefined if it is not. */

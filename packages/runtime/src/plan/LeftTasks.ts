@@ -5,7 +5,7 @@ import { find, type Presets } from "../config/Presets.ts"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 import { endpointOf } from "../store/StoredAgent.ts"
-import type { PeerClient, Route } from "../peer/PeerClient.ts"
+import type { PeerClient, Route } from "../remote/PeerClient.ts"
 
 const decodeAgent = Schema.decodeUnknownOption(Agent)
 

@@ -1,6 +1,6 @@
 import { type PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, Latch, Layer, Option } from "effect"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import * as Presets from "../config/Presets.ts"

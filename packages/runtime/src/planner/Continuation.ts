@@ -1,6 +1,6 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { FinishReason } from "../provider/Provider.ts"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 import type { PlacedCall } from "../asking/Assembly.ts"
 
 /** The answer of a step so far, with its continuations. */

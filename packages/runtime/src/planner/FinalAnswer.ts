@@ -1,5 +1,5 @@
 import { Effect, Result, type Schema } from "effect"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"

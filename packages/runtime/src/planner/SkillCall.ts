@@ -1,6 +1,6 @@
 import type { SkillCall } from "@bowline/domain/plan/PlanRequest"
 import { Effect } from "effect"
-import type { Entry } from "../history/LegalHistory.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import { PlannerError } from "./PlannerError.ts"

@@ -2,7 +2,7 @@ import { Data, Effect, Latch, Predicate, References, Result, type Scope } from "
 import type { BigIntStats } from "node:fs"
 import { readFile, realpath, stat } from "node:fs/promises"
 import { join, sep } from "node:path"
-import * as Alarm from "../clock/Alarm.ts"
+import * as Alarm from "../process/Alarm.ts"
 
 /** The largest text of an operator, in bytes. */
 const maxBytes = 262_144

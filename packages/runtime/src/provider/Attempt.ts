@@ -6,8 +6,8 @@ import {
   type ProviderErrorReason
 } from "@bowline/domain/provider/ProviderError"
 import { Clock, Context, Duration, Effect, Fiber, Stream } from "effect"
-import * as Alarm from "../clock/Alarm.ts"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Alarm from "../process/Alarm.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import type { ProviderPart } from "./Provider.ts"
 
 /** The three limits on the time of one attempt. `total` is from sending the request to the end of the answer. */

@@ -1,7 +1,7 @@
 import { ProviderError, type ProviderErrorReason, StreamCorrupt, Unknown } from "@bowline/domain/provider/ProviderError"
 import { Array, Cause, Clock, Context, Effect, Pull, Result, type Scope, Stream } from "effect"
 import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse, UrlParams } from "effect/http"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import type { AnswerStream } from "./AnswerStream.ts"
 import { classify, classifyTransport } from "./Classification.ts"
 import * as FailureBody from "./FailureBody.ts"

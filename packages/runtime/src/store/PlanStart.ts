@@ -2,7 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { ResolvedRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Cost } from "@bowline/domain/plan/Usage"
-import type { Route } from "../peer/PeerClient.ts"
+import type { Route } from "../remote/PeerClient.ts"
 
 /** What a plan starts with. It never changes, whichever process runs the plan. Times in milliseconds since 1970. */
 export interface PlanStart {

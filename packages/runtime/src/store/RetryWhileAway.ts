@@ -1,6 +1,6 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Duration, Effect } from "effect"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 
 /** How long a plan waits for a database that is away. After that the plan ends. */
 export const awayLimit = Duration.seconds(30)

@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Result } from "effect"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
 

@@ -1,6 +1,6 @@
 import { type Cause, Clock, Context, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
-import * as Alarm from "../clock/Alarm.ts"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Alarm from "../process/Alarm.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"

@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Stream } from "effect"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import { type PlanFrame, toFrames } from "../store/EventRow.ts"
 import type { PlanReader, ReaderItem } from "./LivePlan.ts"

@@ -1,7 +1,7 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import { Clock, Context, Effect, type Exit, type Tracer } from "effect"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import type { FinishReason, Provider } from "../provider/Provider.ts"
 import * as GenAi from "./GenAi.ts"
 import * as ProviderMetrics from "./ProviderMetrics.ts"

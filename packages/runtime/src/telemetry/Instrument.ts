@@ -1,5 +1,5 @@
 import { Clock, Context, Effect, type Exit, Metric, type Scope } from "effect"
-import * as Monotonic from "../clock/Monotonic.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 
 /** The values of a label: all of them, or in words what bounds their number. Never what a caller, a model or a peer writes. */
 export type LabelValues = ReadonlyArray<string> | string

@@ -1,5 +1,5 @@
 import { Context, Effect, Option, Tracer } from "effect"
-import type { Route } from "../peer/PeerClient.ts"
+import type { Route } from "../remote/PeerClient.ts"
 
 /** A place in a trace, as the headers of W3C Trace Context write it (https://www.w3.org/TR/trace-context/). */
 export type TraceContext = NonNullable<Route["trace"]>

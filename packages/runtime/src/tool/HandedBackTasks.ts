@@ -1,5 +1,5 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
-import type { RemoteIds } from "../peer/PeerClient.ts"
+import type { RemoteIds } from "../remote/PeerClient.ts"
 import type { HandedBack } from "../store/SessionStore.ts"
 import { endpointOf } from "../store/StoredAgent.ts"
 

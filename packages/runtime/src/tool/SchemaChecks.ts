@@ -1,5 +1,5 @@
 import { Context, Effect } from "effect"
-import { LruCache } from "../cache/LruCache.ts"
+import { LruCache } from "../process/LruCache.ts"
 import * as Validation from "./internal/Validation.ts"
 import * as ValidationThread from "./internal/ValidationThread.ts"
 

@@ -1,7 +1,7 @@
 import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
-import type { OpenTask, PeerEvent } from "../peer/PeerClient.ts"
+import type { OpenTask, PeerEvent } from "../remote/PeerClient.ts"
 import type { KnownToolId } from "../store/ApprovalStore.ts"
 
 /** A JSON Schema 2020-12. */

@@ -2,7 +2,7 @@ import type { MessagePart } from "@bowline/domain/session/Message"
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import * as Summary from "../../src/compaction/Summary.ts"
-import type { Entry } from "../../src/history/LegalHistory.ts"
+import type { Entry } from "../../src/provider/LegalHistory.ts"
 
 /** A word is a token. */
 const count = (text: string) => text.split(/\s+/).filter((word) => word !== "").length

@@ -4,7 +4,7 @@ import { RandomHistory } from "@bowline/testing/unstable/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { transcript } from "../../src/compaction/Transcript.ts"
-import type { Entry } from "../../src/history/LegalHistory.ts"
+import type { Entry } from "../../src/provider/LegalHistory.ts"
 
 /** A word is a token. */
 const count = (text: string) => text.split(/\s+/).filter((word) => word !== "").length

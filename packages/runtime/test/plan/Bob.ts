@@ -1,7 +1,7 @@
 import { callTool } from "@bowline/testing/provider/Turn"
 import type { seen } from "@bowline/testing/unstable/TestKit"
 import { Clock, Effect } from "effect"
-import type { PeerClient } from "../../src/peer/PeerClient.ts"
+import type { PeerClient } from "../../src/remote/PeerClient.ts"
 
 /** An agent with one skill, and a provider's turn that calls it. */
 export const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }

@@ -9,7 +9,7 @@ import { all, layer, pass, post, seen, single } from "@bowline/testing/unstable/
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Stream } from "effect"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
-import type { PeerClient } from "../../src/peer/PeerClient.ts"
+import type { PeerClient } from "../../src/remote/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { ApprovalStore } from "../../src/store/ApprovalStore.ts"

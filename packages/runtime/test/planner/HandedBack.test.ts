@@ -4,7 +4,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import type { PeerCall, PeerClient, PeerResult, RemoteIds } from "../../src/peer/PeerClient.ts"
+import type { PeerCall, PeerClient, PeerResult, RemoteIds } from "../../src/remote/PeerClient.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 
 /** `unsent`: the ids were told, and taken back. */

@@ -1,4 +1,4 @@
-import type { PeerClient, PeerResult } from "../../src/peer/PeerClient.ts"
+import type { PeerClient, PeerResult } from "../../src/remote/PeerClient.ts"
 import { stall } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { Asked } from "@bowline/testing/unstable/provider/Script"

@@ -2,7 +2,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import type { McpTool } from "../../src/mcp/McpClient.ts"
+import type { McpTool } from "../../src/remote/McpClient.ts"
 import * as Weather from "./Weather.ts"
 
 /** What the caller is told of a plan whose server lists these tools. */

@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Latch } from "effect"
 import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import type { PeerClient } from "../../src/peer/PeerClient.ts"
+import type { PeerClient } from "../../src/remote/PeerClient.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { askBob, bob, names } from "../plan/Bob.ts"
 

@@ -6,7 +6,7 @@ import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, seen, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Stream } from "effect"
-import { McpClient } from "../../src/mcp/McpClient.ts"
+import { McpClient } from "../../src/remote/McpClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import * as Weather from "./Weather.ts"
 

@@ -1,7 +1,7 @@
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Effect, Layer, type Scope } from "effect"
 import { textInput } from "../../src/tool/PeerTools.ts"
-import { McpClient, type McpConnection, type McpTool } from "../../src/mcp/McpClient.ts"
+import { McpClient, type McpConnection, type McpTool } from "../../src/remote/McpClient.ts"
 
 /** Its schema is the gateway's own, which is checked without a thread: virtual time sees every wait. */
 export const toolNamed = (name: string, description: string | null = null): McpTool => ({

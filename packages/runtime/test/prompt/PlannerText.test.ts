@@ -5,7 +5,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as PlannerText from "../../src/prompt/PlannerText.ts"
 import * as TextFile from "../../src/prompt/TextFile.ts"
-import * as Interrupted from "../clock/Interrupted.ts"
+import * as Interrupted from "../process/Interrupted.ts"
 import { folders, reports } from "./TextFolder.ts"
 
 describe("the planner's instructions", () => {

@@ -9,7 +9,7 @@ import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
 import { Journal, type Stopped } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
-import * as Interrupted from "../clock/Interrupted.ts"
+import * as Interrupted from "../process/Interrupted.ts"
 import { apart, measured } from "../telemetry/Measured.ts"
 
 const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)

@@ -4,7 +4,7 @@ import { layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import type { PeerClient } from "../../src/peer/PeerClient.ts"
+import type { PeerClient } from "../../src/remote/PeerClient.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 
 const onCard = "did:web:bob.test"

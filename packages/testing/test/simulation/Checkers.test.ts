@@ -1,4 +1,4 @@
-import { unknownEffect } from "@bowline/runtime/unstable/history/LegalHistory"
+import { unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import { streams } from "../../src/simulation/check/Streams.ts"

@@ -2,7 +2,7 @@ import * as HttpAttempt from "@bowline/runtime/unstable/provider/HttpAttempt"
 import { Clock, Effect, Option, Record, Redacted, Schema } from "effect"
 import { type HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import type { GatewayConfig } from "../../config/GatewayConfig.ts"
-import type { ProviderSettings } from "../../file/ProviderSettings.ts"
+import type { ProviderSettings } from "../../config/file/ProviderSettings.ts"
 import { skew } from "./ClockSkew.ts"
 import { type Check, fail, ok, unreachable, warn } from "./Finding.ts"
 

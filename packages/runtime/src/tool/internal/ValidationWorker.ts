@@ -1,5 +1,5 @@
 import { parentPort } from "node:worker_threads"
-import { LruCache } from "../../cache/LruCache.ts"
+import { LruCache } from "../../process/LruCache.ts"
 import * as Validation from "./Validation.ts"
 
 /** Arguments that are to fit a schema, both as JSON. */

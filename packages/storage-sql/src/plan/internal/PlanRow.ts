@@ -1,5 +1,5 @@
 import { type Plan, type PlanFacts, type PlanSummary, summarize } from "@bowline/domain/plan/Plan"
-import { direct, type Route, traceIdOf } from "@bowline/runtime/peer/PeerClient"
+import { direct, type Route, traceIdOf } from "@bowline/runtime/remote/PeerClient"
 import { shown as shownRequest } from "@bowline/runtime/unstable/store/StoredRequest"
 import type { Schema } from "effect"
 

@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Message } from "@bowline/domain/session/Message"
-import { direct } from "@bowline/runtime/peer/PeerClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import { type AbandonedPlan, type StoredTask, unanswered } from "@bowline/runtime/unstable/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"

@@ -1,5 +1,5 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
-import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/history/LegalHistory"
+import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
 import type { Asked } from "../../provider/Script.ts"
 import { faults } from "../../session/RandomHistory.ts"
 import type { Moment, Observed, ObservedAttempt, ObservedSession } from "../Observed.ts"

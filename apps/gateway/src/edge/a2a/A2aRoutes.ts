@@ -1,0 +1,111 @@
+import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { direct, type Route } from "@bowline/runtime/remote/PeerClient"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import { Effect, identity, Result } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../../config/GatewayConfig.ts"
+import * as PlanArrival from "../../http/PlanArrival.ts"
+import { answer, RefusalShape } from "../../http/Refusals.ts"
+import { refusalIn } from "./A2aEdge.ts"
+import * as AgentCards from "./AgentCards.ts"
+import { type Call, respond, respondFailure } from "./Binding.ts"
+import * as PushCalls from "./PushCalls.ts"
+import * as ReadCall from "./ReadCall.ts"
+import * as SendCall from "./SendCall.ts"
+import * as TaskCalls from "./TaskCalls.ts"
+
+/** A client that names extensions is told which of them are active: the gateway has none. */
+const withExtensions = ({ headers }: HttpServerRequest.HttpServerRequest) =>
+  headers["a2a-extensions"] === undefined
+    ? identity<HttpServerResponse.HttpServerResponse>
+    : HttpServerResponse.setHeader("a2a-extensions", "")
+
+/** The session of the task was deleted while the gateway worked on the answer. */
+const gone = new A2aError({ error: "TaskNotFound", message: "The task was deleted" })
+
+/** The routes that clients of A2A call, in both dialects and bindings. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "a2a",
+  Effect.fnUntraced(function* (handlers) {
+    const plans = yield* Plans
+    const services = { plans, streams: yield* PlanStreams, store: yield* PlanStore, tasks: yield* TaskStore }
+    const sessions = yield* SessionStore
+    const changes = yield* Sessions
+    const cards = yield* AgentCards.make
+    const { maxBody } = yield* GatewayConfig
+    const push = yield* PushCalls.make(services)
+    const read = ReadCall.make(maxBody)
+
+    const perform = Effect.fnUntraced(function* (
+      request: HttpServerRequest.HttpServerRequest,
+      { preset }: ReadCall.Place,
+      route: Route,
+      { binding, operation, params }: Call
+    ) {
+      const caller = yield* Caller
+      const presets = yield* plans.presets(caller)
+      const own = presets.find(({ name }) => name === preset)
+      if (preset !== undefined && own === undefined) {
+        return yield* new A2aError({ error: "MethodNotFound", message: "There is no such agent" })
+      }
+      switch (operation) {
+        case "send":
+        case "stream": {
+          const sending = { caller, preset, route, params, request }
+          const sent = yield* SendCall.send(services, push, binding, sending, operation === "stream")
+          return sent._tag === "Stream" ? sent.response : respond(binding, sent.task)
+        }
+        case "subscribe":
+          return yield* TaskCalls.subscribe(services, caller, binding, params, request)
+        case "get":
+          return respond(binding, yield* TaskCalls.get(services, caller, binding, params))
+        case "cancel":
+          return respond(binding, yield* TaskCalls.cancel(services, changes, caller, binding, params))
+        case "list":
+          return respond(binding, yield* TaskCalls.list(services, sessions, caller, binding, params))
+        case "createPush":
+          return respond(binding, yield* push.create(caller, binding, params))
+        case "getPush":
+          return respond(binding, yield* push.get(caller, binding, params))
+        case "listPush":
+          return respond(binding, yield* push.list(caller, binding, params))
+        case "deletePush":
+          return respond(binding, yield* push.remove(caller, binding, params))
+        default:
+          return respond(binding, cards.of(request, presets, own, true))
+      }
+    })
+
+    const handle = (request: HttpServerRequest.HttpServerRequest, route: Route) => {
+      const place = ReadCall.placeOf(request.url)
+      return Effect.gen(function* () {
+        const call = yield* read(request, place)
+        if (Result.isFailure(call)) return respondFailure(call.failure.binding, call.failure.failed)
+        const { binding } = call.success
+        return yield* perform(request, place, route, call.success).pipe(
+          Effect.catchTag("NotFound", () => Effect.fail(gone)),
+          Effect.catchTag("A2aError", (failed) => Effect.succeed(respondFailure(binding, failed))),
+          answer,
+          Effect.provideService(RefusalShape, refusalIn(binding))
+        )
+      }).pipe(answer, Effect.map(withExtensions(request)))
+    }
+
+    return handlers
+      .handleRaw("read", ({ request }) => handle(request, direct))
+      .handleRaw("remove", ({ request }) => handle(request, direct))
+      .handleRaw("call", ({ headers, request }) => {
+        const route = PlanArrival.routeOf(headers)
+        return handle(request, route).pipe(PlanArrival.traced("/a2a", request))
+      })
+  })
+)

@@ -1,0 +1,72 @@
+import * as ServerCard from "@bowline/a2a/unstable/server/ServerCard"
+import type { Metadata } from "@bowline/a2a/unstable/server/ServedTask"
+import { version } from "@bowline/protocol/api/Api"
+import { defaultPreset, type Preset } from "@bowline/runtime/unstable/config/Presets"
+import { Effect } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { GatewayConfig } from "../../config/GatewayConfig.ts"
+
+type Named = Pick<Preset, "name" | "description" | "agents">
+
+const planSkill: ServerCard.CardSkill = {
+  id: "plan",
+  name: "Plan",
+  description: "Answers a question: a planner calls agents and tools, step by step, and tells what happens",
+  tags: ["planner", "agents"]
+}
+
+const skillOf = ({ description, name }: Named): ServerCard.CardSkill => ({
+  id: name,
+  name,
+  description: description ?? `Plans with the agents and tools of ${name}`,
+  tags: ["preset"]
+})
+
+/** A peer as the extended card shows it, without its URL, which is the operator's. */
+const peerSkill = ({ name }: Preset["agents"][number]): ServerCard.CardSkill => ({
+  id: `peer-${name}`,
+  name,
+  description: `The planner may call the agent ${name}`,
+  tags: ["peer"]
+})
+
+const hasOwnCard = ({ name }: Named): boolean => name !== defaultPreset
+
+/** Makes the cards of the gateway and of its presets. With `peers` they have those of the caller, too. */
+export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, callerKeys }) => {
+  const baseOf = ({ headers }: HttpServerRequest.HttpServerRequest) =>
+    (publicUrl ?? `http://${headers.host ?? "localhost"}`).replace(/\/+$/, "")
+  const facts = { version, needsKey: callerKeys.length > 0, hasPush }
+  const skillsWith = (skills: ReadonlyArray<ServerCard.CardSkill>, peers: ReadonlyArray<Named>) => {
+    const agents = new Map(peers.flatMap(({ agents }) => agents.map((agent) => [agent.name, agent] as const)))
+    return [...skills, ...Array.from(agents.values(), peerSkill)]
+  }
+  return {
+    /** The card of a preset or, without one, of the gateway. */
+    of: (
+      request: HttpServerRequest.HttpServerRequest,
+      presets: ReadonlyArray<Named>,
+      preset: Named | undefined,
+      showsPeers: boolean
+    ): Metadata => {
+      const url = `${baseOf(request)}/a2a`
+      if (preset === undefined) {
+        return ServerCard.make({
+          ...facts,
+          name: "Bowline",
+          description: "An agent gateway: a planner answers questions with a catalog of agents, MCP servers and tools",
+          url,
+          skills: skillsWith([planSkill, ...presets.filter(hasOwnCard).map(skillOf)], showsPeers ? presets : [])
+        })
+      }
+      const skill = skillOf(preset)
+      return ServerCard.make({
+        ...facts,
+        name: preset.name,
+        description: skill.description,
+        url: `${url}/agents/${encodeURIComponent(preset.name)}`,
+        skills: skillsWith([planSkill, skill], showsPeers ? [preset] : [])
+      })
+    }
+  }
+})

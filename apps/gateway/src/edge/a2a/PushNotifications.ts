@@ -1,0 +1,194 @@
+import { bodiesOf } from "@bowline/a2a/unstable/server/PushBody"
+import type { PushConfig, Wire } from "@bowline/a2a/unstable/server/PushConfig"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { NotFound } from "@bowline/domain/plan/Refusal"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import {
+  type ClaimedTarget,
+  type PushCursor,
+  PushStore,
+  type PushTarget,
+  type TargetKey,
+  type TooManyPushTargets
+} from "@bowline/runtime/unstable/store/PushStore"
+import * as Sealing from "@bowline/runtime/unstable/store/Sealing"
+import { SecretKey } from "@bowline/runtime/store/SecretKey"
+import { isOver, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import { Context, Effect, FiberMap, Latch, Layer, Option, Schema } from "effect"
+import { HttpClient } from "effect/http"
+import { GatewayConfig } from "../../config/GatewayConfig.ts"
+import { logDropped, PushDelivery, type PushSecrets } from "./PushDelivery.ts"
+import { begin, follow, isBehind, type Services } from "./TaskReader.ts"
+
+/** How many targets one replica claims at once, and how long it waits before it looks again. */
+const batch = 100
+const interval = "3 seconds"
+
+const Secrets = Schema.fromJsonString(
+  Schema.Struct({ token: Schema.optionalKey(Schema.String), credentials: Schema.optionalKey(Schema.String) })
+)
+const decodeSecrets = Schema.decodeOption(Secrets)
+
+/** The credentials are for this URL and this task only. */
+const belongsTo = (task: PlanId, { id, url }: Pick<PushTarget, "id" | "url">): string => `push ${task} ${id} ${url}`
+
+/**
+ * Notifies clients about their tasks, wherever the plans run. A target belongs to one replica, which reads the task from its first event
+ * and tells what comes after the target's cursor. Another replica claims the targets of one that died.
+ */
+export class PushNotifications extends Context.Service<
+  PushNotifications,
+  {
+    /** Notifies this place of what happens to the task after the cursor. */
+    readonly add: (
+      owner: CallerName,
+      task: PlanId,
+      wire: Wire,
+      config: PushConfig,
+      cursor: PushCursor
+    ) => Effect.Effect<PushTarget, NotFound | TooManyPushTargets | StorageError>
+    readonly list: PushStore["Service"]["list"]
+    readonly remove: PushStore["Service"]["remove"]
+  }
+>()("@bowline/gateway/edge/a2a/PushNotifications") {
+  static readonly layer = Layer.effect(
+    PushNotifications,
+    Effect.gen(function* () {
+      const store = yield* PushStore
+      const plans = yield* Plans
+      const replica = yield* plans.replica
+      const uuid = yield* UuidGenerator
+      const { a2a } = yield* GatewayConfig
+      // Without a configured key, what comes with credentials ends with this process: no other one can read them.
+      const key = Option.getOrElse(yield* SecretKey, Sealing.newKey)
+      const wake = Latch.makeUnsafe(false)
+      const fibers = yield* FiberMap.make<string>()
+      if (a2a.hasPush) yield* keepNotifying(yield* makeNotify(store, key), { store, plans, replica, wake, fibers })
+
+      return {
+        list: store.list,
+        remove: store.remove,
+        add: Effect.fnUntraced(function* (
+          owner,
+          task,
+          wire,
+          { credentials, id = uuid(), scheme = null, token, url },
+          cursor
+        ) {
+          const secrets: PushSecrets = {
+            ...(token !== undefined && { token }),
+            ...(credentials !== undefined && { credentials })
+          }
+          const sealed =
+            token === undefined && credentials === undefined
+              ? null
+              : Sealing.seal(JSON.stringify(secrets), belongsTo(task, { id, url }), key)
+          const target = { id, url, wire, scheme, secrets: sealed }
+          yield* store.put(owner, task, target, { replica, cursor })
+          // Another one may have had the id.
+          yield* FiberMap.remove(fibers, nameOf({ task_id: task, id }))
+          wake.openUnsafe()
+          return target
+        })
+      }
+    })
+  )
+}
+
+/** Notifies one target until there is nothing more to tell, as far as is known. */
+const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key: Sealing.SealingKey) {
+  const client = yield* HttpClient.HttpClient
+  const services: Services = {
+    plans: yield* Plans,
+    streams: yield* PlanStreams,
+    store: yield* PlanStore,
+    tasks: yield* TaskStore
+  }
+
+  const secretsOf = ({ target, task_id }: ClaimedTarget): Option.Option<PushSecrets> =>
+    target.secrets === null
+      ? Option.some({})
+      : Option.flatMap(Sealing.unseal(target.secrets, belongsTo(task_id, target), key), decodeSecrets)
+
+  return Effect.fnUntraced(
+    function* (claimed: ClaimedTarget) {
+      const secrets = secretsOf(claimed)
+      if (Option.isNone(secrets)) {
+        yield* logDropped(claimed, "its credentials cannot be read: set BOWLINE_SECRET_KEY, the same on all replicas")
+        return yield* store.drop(claimed)
+      }
+      const delivery = new PushDelivery(client, store, claimed, secrets.value)
+      const opened = yield* begin(services, claimed.owner, claimed.task_id)
+      const { fold } = opened
+      const wire: Wire = claimed.target.wire === "0.3" || claimed.target.wire === "proto" ? "0.3" : "1.0"
+      const end = yield* follow(
+        services,
+        opened,
+        Effect.fnUntraced(function* ({ updates }, at) {
+          if (!isBehind(at, delivery.cursor)) return
+          const bodies = bodiesOf(wire, fold.task, updates)
+          for (const body of bodies) yield* delivery.send(body)
+          if (bodies.length > 0) yield* delivery.reach(at)
+        }),
+        { until: "end" }
+      )
+      if (end === undefined) return
+      yield* isOver(fold.standing) ? delivery.finish : delivery.reach({ plan: end.plan + 1, seq: 0 })
+    },
+    // Another replica has the target, its session was deleted, or its receiver wants no more.
+    Effect.catchTags({ LeaseLost: () => Effect.void, Gone: () => Effect.void, NotFound: () => Effect.void }),
+    (notifying, { owner, task_id }) =>
+      notifying.pipe(
+        Effect.catchCause((cause) => Effect.logWarning("push_failed", cause)),
+        Effect.annotateLogs({ caller: owner, plan_id: task_id })
+      )
+  )
+})
+
+interface Keeping {
+  readonly store: PushStore["Service"]
+  readonly plans: Plans["Service"]
+  readonly replica: ReplicaId
+  readonly wake: Latch.Latch
+  /** By the names of targets. */
+  readonly fibers: FiberMap.FiberMap<string>
+}
+
+const nameOf = ({ id, task_id }: TargetKey): string => `${task_id} ${id}`
+
+/** Claims targets and notifies each in a fiber of its own, until the scope closes. */
+const keepNotifying = Effect.fnUntraced(function* (
+  notify: (claimed: ClaimedTarget) => Effect.Effect<void>,
+  { fibers, plans, replica, store, wake }: Keeping
+) {
+  const running = new Map<string, TargetKey>()
+  const claim = Effect.gen(function* () {
+    if (yield* plans.isDraining) return
+    for (const claimed of yield* store.claim(replica, Array.from(running.values()), batch)) {
+      const key = { task_id: claimed.task_id, id: claimed.target.id }
+      const name = nameOf(key)
+      running.set(name, key)
+      yield* FiberMap.run(
+        fibers,
+        name,
+        Effect.ensuring(
+          notify(claimed),
+          Effect.sync(() => running.delete(name))
+        )
+      )
+    }
+  })
+  yield* claim.pipe(
+    Effect.catchCause((cause) => Effect.logWarning("push_failed", cause)),
+    Effect.andThen(Effect.timeoutOption(wake.await, interval)),
+    Effect.andThen(Effect.sync(() => wake.closeUnsafe())),
+    Effect.forever,
+    Effect.forkScoped
+  )
+})

@@ -1,0 +1,166 @@
+import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
+import { decodeMessage, type SentMessage } from "@bowline/a2a/unstable/server/SentMessage"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { Decision } from "@bowline/domain/plan/Approval"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Route } from "@bowline/runtime/remote/PeerClient"
+import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import { isOver } from "@bowline/runtime/unstable/store/TaskStore"
+import { Effect, Result, Schema, Struct } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { Refused } from "../../http/Refusals.ts"
+import type { Binding } from "./Binding.ts"
+import type { PushCalls } from "./PushCalls.ts"
+import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
+import * as TaskEvents from "./TaskEvents.ts"
+import { follow, open, type OpenTask, placeBehind, type Services } from "./TaskReader.ts"
+import { check, fromInvalid, textsOf, toPlan } from "./TaskRequest.ts"
+
+/** A message, and who sent it how. */
+export interface Sending {
+  readonly caller: CallerName
+  readonly preset: string | undefined
+  readonly route: Route
+  readonly params: unknown
+  readonly request: HttpServerRequest.HttpServerRequest
+}
+
+const decodeDecision = Schema.decodeUnknownResult(Decision, { errors: "all" })
+const isTaskId = Schema.is(TaskId)
+
+/** The decision of a message about a call that waits. Only data can approve: whatever is said in text is a rejection. */
+const decisionOf = (message: SentMessage): Result.Result<Decision, A2aError> => {
+  const said = textsOf(message)
+  if (said.length > 0)
+    return Result.succeed({ decision: "reject", note: said.join("\n\n").slice(0, 4_096).toWellFormed() })
+  const [part, ...others] = message.parts
+  if (part?._tag !== "Data" || others.length > 0) {
+    return Result.fail(
+      invalidParams([{ path: "message.parts", message: "Expected one part, with the decision as its data" }])
+    )
+  }
+  return Result.mapError(decodeDecision(part.data), (error) =>
+    invalidParams(
+      fromSchema(error).map(({ message, path }) => ({
+        path: `message.parts[0].data${path === "" ? "" : `.${path}`}`,
+        message
+      }))
+    )
+  )
+}
+
+/** Decides about the call that has waited for the longest time, and gives the task as it is behind that. */
+const decide = Effect.fnUntraced(function* (
+  services: Services,
+  { caller, fold, plan, task }: OpenTask,
+  message: SentMessage
+) {
+  const decision = yield* Effect.fromResult(decisionOf(message))
+  const [call] = fold.approvals
+  if (!isTaskId(call)) return yield* open(services, caller, task, {})
+  const decider = { caller, isAdmin: false }
+  yield* services.plans
+    .decide(decider, { plan_id: plan.plan.plan_id, task_id: call }, decision)
+    .pipe(
+      Effect.catchTag("ApprovalConflict", ({ message }) =>
+        Effect.fail(new A2aError({ error: "UnsupportedOperation", message }))
+      )
+    )
+  return yield* open(services, caller, task, { decided: [call] })
+})
+
+/** The task that the message continues, if it names one that takes it. */
+const find = Effect.fnUntraced(function* (
+  services: Services,
+  caller: CallerName,
+  { contextId, taskId: id }: SentMessage
+) {
+  if (id === undefined) return undefined
+  const opened = yield* open(services, caller, yield* taskId(id), {})
+  const { external_session_id, session_id } = opened.plan.plan
+  if (contextId !== undefined && contextId !== external_session_id && contextId !== session_id) {
+    return yield* invalidParams([{ path: "message.contextId", message: "Expected the context of the task" }])
+  }
+  if (isOver(opened.fold.standing)) {
+    const message = `The task is over: it is ${opened.fold.standing}. A message without a taskId begins another one`
+    return yield* new A2aError({ error: "UnsupportedOperation", message })
+  }
+  return opened
+})
+
+/** What is the same of a message that comes again. */
+const contentOf = Struct.pick<SentMessage, ["parts", "metadata", "taskId", "contextId"]>([
+  "parts",
+  "metadata",
+  "taskId",
+  "contextId"
+])
+
+/** Starts the plan that answers the message, and gives its task. */
+const start = Effect.fnUntraced(function* (
+  services: Services,
+  { caller, preset, route }: Sending,
+  message: SentMessage,
+  continued: OpenTask | undefined
+) {
+  const session = continued?.plan.plan.session_id ?? message.contextId
+  const { isIdempotent, request } = yield* Effect.fromResult(
+    toPlan(message, { preset, session, task: continued?.task })
+  )
+  const key = isIdempotent ? idempotency(`A2A ${message.messageId}`, contentOf(message)) : undefined
+  const started = yield* services.streams.start({ caller, request, route, idempotency: key }).pipe(
+    Effect.catchTags({
+      InvalidRequest: (refusal) => Effect.fail(fromInvalid(refusal)),
+      IdempotencyConflict: () =>
+        Effect.fail(
+          invalidParams([
+            { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
+          ])
+        )
+    })
+  )
+  const task: PlanId = continued?.task ?? started.plan_id
+  return yield* open(services, caller, task, {})
+})
+
+/** Sends a message: into a plan, or as the decision that the task waits for. The plan runs on when its client leaves. */
+export const send = Effect.fnUntraced(function* (
+  services: Services,
+  push: PushCalls,
+  binding: Binding,
+  sending: Sending,
+  isStreamed: boolean
+) {
+  const message = yield* decodeParams(decodeMessage[binding.wire](sending.params))
+  if (message.push !== undefined) yield* push.check
+  yield* Effect.fromResult(check(message))
+  const continued = yield* find(services, sending.caller, message)
+  // Of a task that exists, whether it takes another place is known before anything is started.
+  if (continued !== undefined)
+    yield* push.addOf(sending.caller, binding, message, continued.task, placeBehind(continued))
+  const opened =
+    continued !== undefined && continued.fold.approvals.length > 0
+      ? yield* decide(services, continued, message)
+      : yield* start(services, sending, message, continued)
+  if (continued === undefined) {
+    yield* push.addOf(sending.caller, binding, message, opened.task, { plan: 0, seq: 0 })
+  }
+  if (isStreamed)
+    return {
+      _tag: "Stream" as const,
+      response: yield* TaskEvents.respond(services, binding, opened, sending.request, {
+        comesBack: false,
+        isPatient: false
+      })
+    }
+  if (message.waits && !(yield* follow(services, opened, () => Effect.void))) {
+    return yield* new Refused({
+      code: "draining",
+      detail: "The gateway shuts down before the task is over: get it by its id",
+      plan_id: opened.task
+    })
+  }
+  return { _tag: "Task" as const, task: binding.json.sent(withHistory(opened.fold.task, message.historyLength)) }
+})

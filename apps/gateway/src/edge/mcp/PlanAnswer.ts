@@ -1,0 +1,91 @@
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
+import { Failure, Final } from "@bowline/domain/plan/Outcome"
+import { type Plan, PlanId } from "@bowline/domain/plan/Plan"
+import { Usage } from "@bowline/domain/plan/Usage"
+import { SessionId } from "@bowline/domain/session/Session"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
+import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
+import { Schema } from "effect"
+import type { Refused } from "../../http/Refusals.ts"
+
+/** What a tool says of a plan. `text` is the answer, or what the client can do now. */
+export const PlanAnswer = Schema.Struct({
+  plan_id: PlanId,
+  session_id: SessionId,
+  state: Schema.Literals(["running", "input-required", "completed", "failed", "aborted"]),
+  text: Schema.String,
+  output: Schema.optionalKey(Schema.Json),
+  stop_reason: Schema.optionalKey(Final.fields.stop_reason),
+  code: Schema.optionalKey(Schema.String),
+  retryable: Schema.optionalKey(Schema.Boolean),
+  reason: Failure.fields.reason,
+  approval: Schema.optionalKey(
+    Schema.Struct({ task_id: Schema.String, tool: Schema.String, input: Schema.Json, expires_at: Schema.String })
+  ),
+  usage: Usage
+})
+export type PlanAnswer = typeof PlanAnswer.Type
+
+/** The result of a tool in MCP. */
+export interface ToolResult {
+  readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
+  readonly structuredContent?: PlanAnswer
+  readonly isError: boolean
+}
+
+const texts = (value: object): ToolResult["content"] => [{ type: "text", text: JSON.stringify(value) }]
+
+/** The answer as text and as it is. Also a plan that ended badly has one: its client sees `isError`. */
+export const toResult = (answer: PlanAnswer): ToolResult => ({
+  content: texts(answer),
+  structuredContent: answer,
+  isError: answer.state === "failed" || answer.state === "aborted"
+})
+
+const goOn = (plan_id: PlanId): string =>
+  `The plan still runs: call plan_result with {"plan_id":"${plan_id}"} to wait for its answer, or plan_cancel to end it.`
+
+/** A stored plan as its result. */
+export const resultOf = ({ error, final, plan_id, session_id, state, usage }: Plan): PlanResult => ({
+  plan_id,
+  session_id,
+  state,
+  usage,
+  ...(final !== null && { final }),
+  ...(error !== null && { error })
+})
+
+/** A plan that is over, or that still runs. */
+export const fromPlan = ({ error, final, plan_id, session_id, state, usage }: PlanResult): PlanAnswer => {
+  const ids = { plan_id, session_id }
+  if (final !== undefined) {
+    const { output, stop_reason, text } = final
+    return { ...ids, state: "completed", text, ...(output !== undefined && { output }), stop_reason, usage }
+  }
+  if (error === undefined) return { ...ids, state: "running", text: goOn(plan_id), usage }
+  const { code, message, reason, retryable } = error
+  const why = { code, retryable, ...(reason !== undefined && { reason }) }
+  return { ...ids, state: state === "aborted" ? "aborted" : "failed", text: message, ...why, usage }
+}
+
+/** A plan that waits for a decision, which the client makes by the gateway's own route. */
+export const fromApproval = (
+  { expires_at, input, plan_id, session_id, task_id, tool }: PendingApproval,
+  usage: Usage
+): PlanAnswer => ({
+  plan_id,
+  session_id,
+  state: "input-required",
+  text:
+    `The call of ${tool} waits for a person's decision: POST /plans/${plan_id}/approvals/${task_id} ` +
+    `with {"decision":"approve"} or {"decision":"reject"}. Then call plan_result with {"plan_id":"${plan_id}"}.`,
+  approval: { task_id, tool, input, expires_at },
+  usage
+})
+
+/** A call that started nothing: the model reads what it can mend. */
+export const fromRefused = ({ code, detail, issues, plan_id }: Refused): ToolResult => {
+  const { retryable } = problems[code]
+  const named = { ...(issues !== undefined && { issues }), ...(plan_id !== undefined && { plan_id }) }
+  return { content: texts({ error: { code, retryable, message: detail, ...named } }), isError: true }
+}

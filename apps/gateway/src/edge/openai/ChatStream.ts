@@ -1,0 +1,29 @@
+import type { PlanReader } from "@bowline/runtime/unstable/stream/LivePlan"
+import type { Effect } from "effect"
+import type { HttpServerResponse } from "effect/http"
+import * as SseAnswer from "../../http/SseAnswer.ts"
+import { ChatChunks, type ChatHead, type ChatOptions } from "./ChatChunks.ts"
+
+const failures = {
+  draining: "The gateway is shutting down",
+  interrupted: "The gateway can no longer read the plan: it may still run"
+}
+
+/** The frames of a plan as a stream of Chat Completions. A client that does not see `[DONE]` sees an error. */
+export const respond = (
+  head: ChatHead,
+  options: ChatOptions,
+  frames: PlanReader,
+  isDraining: Effect.Effect<boolean>
+): HttpServerResponse.HttpServerResponse => {
+  const chunks = new ChatChunks(head, options)
+  return SseAnswer.translated({
+    plan_id: head.plan_id,
+    frames,
+    first: chunks.first,
+    next: (frame) => chunks.next(frame),
+    isCut: () => chunks.isCut,
+    end: (why) => (why === "paused" ? "" : chunks.fail(why, failures[why])),
+    isDraining
+  })
+}

@@ -1,0 +1,68 @@
+import type { Failure } from "@bowline/domain/plan/Outcome"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
+import type { OpenAiError } from "@bowline/protocol/unstable/openai/OpenAiApi"
+import { type Refused, type RefusalBody, retryAfter } from "../../http/Refusals.ts"
+
+type Type = OpenAiError["error"]["type"]
+
+const typeOf = (status: number): Type => {
+  if (status === 401) return "authentication_error"
+  if (status === 403) return "permission_error"
+  if (status === 429) return "rate_limit_error"
+  return status >= 500 ? "server_error" : "invalid_request_error"
+}
+
+const renamed: Readonly<Record<string, string>> = {
+  unauthorized: "invalid_api_key",
+  context_overflow: "context_length_exceeded"
+}
+
+/** The code for which clients of OpenAI's API look, by the gateway's. */
+export const codeOf = (code: string): string => renamed[code] ?? code
+
+export const make = (status: number, code: string, message: string, param: string | null = null): OpenAiError => ({
+  error: { message, type: typeOf(status), code: codeOf(code), param }
+})
+
+/** Clients ask again after a 409, a 429 and every status from 500 on, unless this tells them not to. */
+const retryHeaders = (isRetryable: boolean) => (isRetryable ? {} : { "x-should-retry": "false" })
+
+/** More of them help nobody who reads one line. */
+const maxIssues = 10
+
+/** A refusal in the shape of OpenAI's API. */
+export const fromRefused = ({ code, detail, issues = [], plan_id }: Refused): RefusalBody => {
+  const { retryable, status } = problems[code]
+  const named = issues.slice(0, maxIssues).map(({ message, path }) => (path === "" ? message : `${path}: ${message}`))
+  const param = issues.find(({ path }) => path !== "")?.path
+  return {
+    body: make(status, code, named.length === 0 ? detail : named.join("; "), param),
+    contentType: "application/json",
+    headers: { ...retryHeaders(retryable), ...(plan_id !== undefined && { "x-bowline-plan-id": plan_id }) }
+  }
+}
+
+const statusOf = ({ code, reason }: Failure): number => {
+  if (reason === "deadline") return 504
+  if (code === "provider_rate_limited") return 429
+  if (code === "context_overflow") return 400
+  return code.startsWith("provider_") ? 502 : 500
+}
+
+/** The end of a plan that did not complete, for a client that did not ask for a stream. */
+export const fromFailure = (failure: Failure) => {
+  const status = statusOf(failure)
+  const known = failure.data?.["retry_after_ms"]
+  return {
+    status,
+    body: chunkOf(failure),
+    headers: {
+      ...retryHeaders(failure.retryable),
+      ...(status === 429 && retryAfter),
+      ...(typeof known === "number" && { "retry-after": String(Math.ceil(known / 1_000)) })
+    }
+  }
+}
+
+/** The same end as the last data of a stream. */
+export const chunkOf = (failure: Failure): OpenAiError => make(statusOf(failure), failure.code, failure.message)

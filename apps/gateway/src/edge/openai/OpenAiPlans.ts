@@ -1,0 +1,119 @@
+import { ExternalSessionId } from "@bowline/domain/session/Session"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
+import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
+import { type Asked, Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import type { Route } from "@bowline/runtime/remote/PeerClient"
+import { Effect, Schema } from "effect"
+import type { Headers } from "effect/http"
+import { invalid, Refused } from "../../http/Refusals.ts"
+import * as ToldHistory from "../../http/ToldHistory.ts"
+import * as SdkRetries from "./SdkRetries.ts"
+
+const gatewayModel = "bowline"
+
+const modelOf = (preset: string): string => (preset === defaultPreset ? gatewayModel : `${gatewayModel}/${preset}`)
+
+const printable = "Expected 1..200 printable ASCII characters"
+const isSessionId = Schema.is(ExternalSessionId)
+const isKey = (key: string): boolean => /^[\x20-\x7e]{1,200}$/.test(key)
+
+/** The session that the headers name. A chat UI asks for titles and tags in the background, with the id of the chat: those are not streamed. */
+const sessionOf = (headers: Headers.Headers, isStreamed: boolean) => {
+  const own = "x-bowline-session"
+  const name = headers[own] === undefined && isStreamed ? "x-openwebui-chat-id" : own
+  const session = headers[name]
+  if (session === undefined || isSessionId(session)) return Effect.succeed(session)
+  return Effect.fail(invalid([{ path: name, message: printable }]))
+}
+
+/** As many fields as a header can hold, in characters that it may have. */
+const listed = (names: ReadonlyArray<string>): string =>
+  names
+    .slice(0, 32)
+    .map((name) => encodeURIComponent(name.slice(0, 64).toWellFormed()).replaceAll(/%5B|%5D/g, decodeURIComponent))
+    .join(", ")
+
+/** A request of a client, read as a plan. */
+export interface Asking {
+  readonly headers: Headers.Headers
+  readonly route: Route
+  /** The body, as it was sent. */
+  readonly body: unknown
+  readonly model: string
+  readonly isStreamed: boolean
+  /** Without its preset. It has a session if the body names one. */
+  readonly request: PlanRequest
+  /** How long a session is kept that nobody has named; undefined if as long as any other. */
+  readonly session_ttl_ms: number | undefined
+  /** Fields that change nothing. */
+  readonly ignored: ReadonlyArray<string>
+  /** See `Asked`. */
+  readonly echo?: Schema.Json
+  /** What is wrong with the plan, under the names of the body. */
+  readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
+}
+
+/** Finds models, and starts plans for clients of OpenAI's API. */
+export const make = Effect.gen(function* () {
+  const plans = yield* Plans
+  const streams = yield* PlanStreams
+  const retries = SdkRetries.make({ plans, streams, store: yield* PlanStore })
+
+  /** What the caller may ask: the gateway itself, always, and presets. */
+  const models = Effect.map(Effect.flatMap(Caller, plans.presets), (presets) => [
+    gatewayModel,
+    ...presets.flatMap(({ name }) => (name === defaultPreset ? [] : [modelOf(name)]))
+  ])
+
+  const expectModel = Effect.fnUntraced(function* (id: string) {
+    if ((yield* models).includes(id)) return
+    const detail = `There is no model ${JSON.stringify(id.slice(0, 200))}: GET /v1/models lists them`
+    return yield* new Refused({ code: "model_not_found", detail })
+  })
+
+  return {
+    models,
+    expectModel,
+    /** The plan, how to read it, and the headers of its answer. `mayJoin` says whether an earlier request may have started it. */
+    start: Effect.fnUntraced(function* (asking: Asking) {
+      const { body, echo, headers, ignored, isStreamed, model, renamed, route, session_ttl_ms } = asking
+      yield* expectModel(model)
+      const session = asking.request.session_id ?? (yield* sessionOf(headers, isStreamed))
+      const key = headers["idempotency-key"]
+      if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
+      const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
+      const count = headers["x-stainless-retry-count"]
+      const asked: Asked = {
+        caller: yield* Caller,
+        request: {
+          ...asking.request,
+          ...preset,
+          ...(session !== undefined && { session_id: session }),
+          ...(session === undefined && session_ttl_ms !== undefined && { session_ttl_ms })
+        },
+        route,
+        echo,
+        idempotency: key === undefined ? undefined : idempotency(key, body)
+      }
+      const reading = yield* ToldHistory.start(
+        asked.request,
+        (request) => retries.start({ ...asked, request }, { count, body, session }),
+        renamed
+      )
+      return {
+        ...reading,
+        mayJoin: key !== undefined || Number(count) > 0,
+        headers: {
+          "x-bowline-plan-id": reading.plan_id,
+          "x-bowline-session": session ?? reading.session_id,
+          ...(ignored.length > 0 && { "x-bowline-ignored": listed(ignored) })
+        }
+      }
+    })
+  }
+})

@@ -1,0 +1,68 @@
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { Clock, Duration, Effect, Schema } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../../config/GatewayConfig.ts"
+import { waitFor } from "../../http/JsonAnswer.ts"
+import * as PlanArrival from "../../http/PlanArrival.ts"
+import { answer, invalid } from "../../http/Refusals.ts"
+import { readSentJson } from "../../http/RequestBody.ts"
+import { ChatAnswer } from "./ChatAnswer.ts"
+import * as ChatRequest from "./ChatRequest.ts"
+import * as ChatStream from "./ChatStream.ts"
+import * as OpenAiPlans from "./OpenAiPlans.ts"
+
+/** Models and Chat Completions, as clients of OpenAI's API ask for them. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "openai",
+  Effect.fnUntraced(function* (handlers) {
+    const plans = yield* Plans
+    const streams = yield* PlanStreams
+    const openAi = yield* OpenAiPlans.make
+    const { maxBody, openai } = yield* GatewayConfig
+    const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
+    const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
+
+    const describe = (id: string) => ({ id, object: "model" as const, created, owned_by: "bowline" as const })
+    const find = (id: string) => Effect.as(openAi.expectModel(id), describe(id))
+
+    return handlers
+      .handle("models", () =>
+        Effect.map(openAi.models, (ids) => ({ object: "list" as const, data: ids.map(describe) }))
+      )
+      .handle("model", ({ params }) => find(params.id).pipe(answer))
+      .handle("presetModel", ({ params }) => find(`${params.family}/${params.preset}`).pipe(answer))
+      .handleRaw("chat", ({ headers: sent, request }) =>
+        Effect.gen(function* () {
+          const { value } = yield* readBody(request)
+          const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
+          const { frames, headers, connect, ...ids } = yield* openAi.start({
+            ...chat,
+            headers: request.headers,
+            route: PlanArrival.routeOf(sent),
+            body: value,
+            session_ttl_ms: Duration.toMillis("24 hours"),
+            renamed: ChatRequest.renamed
+          })
+          const head = {
+            plan_id: ids.plan_id,
+            created: Math.floor((yield* Clock.currentTimeMillis) / 1_000),
+            model: chat.model
+          }
+          if (chat.isStreamed) {
+            PlanArrival.join(connect, request)
+            const options = { ...openai, includesUsage: chat.includesUsage }
+            const stream = ChatStream.respond(head, options, frames, plans.isDraining)
+            return HttpServerResponse.setHeaders(stream, headers)
+          }
+          const chatAnswer = new ChatAnswer()
+          const result = yield* waitFor({ plans, streams }, yield* Caller, ids, frames, chatAnswer.look)
+          return HttpServerResponse.setHeaders(chatAnswer.respond(head, result), headers)
+        }).pipe(PlanArrival.traced("/v1/chat/completions", request), answer)
+      )
+  })
+)

@@ -1,0 +1,90 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
+import { Effect, Option } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../../config/GatewayConfig.ts"
+import * as PlanArrival from "../../http/PlanArrival.ts"
+import { answer, invalid } from "../../http/Refusals.ts"
+import { readNothing } from "../../http/RequestBody.ts"
+import * as InputItems from "./InputItems.ts"
+import * as NewResponses from "./NewResponses.ts"
+import * as ResponseStream from "./ResponseStream.ts"
+import { ResponseEvents } from "./ResponseEvents.ts"
+import * as StoredResponses from "./StoredResponses.ts"
+
+/** OpenAI's Responses, as its clients ask for them. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "responses",
+  Effect.fnUntraced(function* (handlers) {
+    const plans = yield* Plans
+    const streams = yield* PlanStreams
+    const sessions = yield* Sessions
+    const stored = yield* StoredResponses.make
+    const create = yield* NewResponses.make(stored)
+    const { maxBody } = yield* GatewayConfig
+    const expectNothing = readNothing(maxBody)
+
+    /** Cancels the plan. Its session goes with it, if nothing else is in that and no caller has named it. */
+    const remove = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId) {
+      const { external_session_id, session_id } = yield* plans.cancel(caller, plan)
+      const { items } = yield* plans.list(caller, { session: session_id }, { limit: 2 })
+      if (external_session_id === null && items.length === 1) return yield* sessions.delete(caller, session_id)
+      yield* stored.forget(plan)
+    })
+
+    return handlers
+      .handleRaw("create", ({ headers, request }) =>
+        create(request, PlanArrival.routeOf(headers)).pipe(PlanArrival.traced("/v1/responses", request), answer)
+      )
+      .handle("get", ({ params, query, request }) =>
+        Effect.gen(function* () {
+          const caller = yield* Caller
+          const { echo, events, ref } = yield* stored.find(caller, params.id)
+          if (query.stream !== "true") return HttpServerResponse.jsonUnsafe(events.response)
+          const after = query.starting_after ?? -1
+          if (after > events.last) {
+            const message = `Expected no more than the last sequence_number, ${events.last}`
+            return yield* invalid([{ path: "starting_after", message }])
+          }
+          const { frames, connect } = yield* streams.read(caller, ref.plan_id, 0)
+          PlanArrival.join(connect, request)
+          const seen = { events: new ResponseEvents(ref, echo), after }
+          return ResponseStream.respond(seen, frames, plans.isDraining)
+        }).pipe(answer)
+      )
+      .handle("cancel", ({ params, request }) =>
+        Effect.gen(function* () {
+          yield* expectNothing(request)
+          const caller = yield* Caller
+          const { echo, ref } = yield* stored.find(caller, params.id)
+          yield* plans.cancel(caller, ref.plan_id)
+          return HttpServerResponse.jsonUnsafe((yield* stored.replay(ref, echo)).response)
+        }).pipe(answer)
+      )
+      .handle("delete", ({ params }) =>
+        Effect.gen(function* () {
+          const caller = yield* Caller
+          const { ref } = yield* stored.find(caller, params.id)
+          yield* remove(caller, ref.plan_id)
+          return { id: params.id, object: "response" as const, deleted: true as const }
+        }).pipe(answer)
+      )
+      .handle("inputItems", ({ params, query }) =>
+        Effect.gen(function* () {
+          const { echo, ref } = yield* stored.find(yield* Caller, params.id)
+          const page = InputItems.page(ref.plan_id, echo.input, query)
+          return yield* Option.match(page, {
+            onNone: () => Effect.fail(invalid([{ path: "after", message: "Expected the id of an input item" }])),
+            onSome: Effect.succeed
+          })
+        }).pipe(answer)
+      )
+  })
+)

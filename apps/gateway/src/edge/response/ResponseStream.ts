@@ -1,0 +1,54 @@
+import type { PlanReader } from "@bowline/runtime/unstable/stream/LivePlan"
+import type { Effect } from "effect"
+import type { HttpServerResponse } from "effect/http"
+import type { DecisionPause } from "../../http/DecisionPause.ts"
+import * as SseAnswer from "../../http/SseAnswer.ts"
+import * as OpenAiError from "../openai/OpenAiError.ts"
+import type { ResponseEvent, ResponseEvents } from "./ResponseEvents.ts"
+
+const encode = (event: ResponseEvent): string => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+
+const failures = {
+  draining: "The gateway is shutting down: read on with starting_after",
+  interrupted: "The gateway can no longer read the plan, which may still run: read on with starting_after"
+}
+
+/** The numbers that the client has already, and whether its stream ends at a pause. */
+interface Seen {
+  readonly events: ResponseEvents
+  readonly after: number
+  readonly pause?: DecisionPause
+}
+
+/** An end that is not the plan's. It has the number of the event before it: after that the client can read on. */
+const endOf = ({ after, events }: Seen, why: "paused" | "draining" | "interrupted") => {
+  const sequence_number = Math.max(events.last, after)
+  if (why === "paused") return { type: "response.completed", sequence_number, response: events.paused }
+  const { error } = OpenAiError.make(500, why, failures[why])
+  return { ...error, type: "error", sequence_number, error }
+}
+
+/**
+ * The events of a plan's response after those that were seen. A client that does not see `response.completed`, `response.incomplete` or
+ * `response.failed` sees an `error`. At a pause it ends with `response.completed`, as the server of OpenAI does, since clients decide after
+ * the end only; the response in it is still `in_progress`.
+ */
+export const respond = (
+  seen: Seen,
+  frames: PlanReader,
+  isDraining: Effect.Effect<boolean>
+): HttpServerResponse.HttpServerResponse => {
+  const { after, events, pause } = seen
+  return SseAnswer.translated({
+    plan_id: events.plan_id,
+    frames,
+    next: (frame) =>
+      events
+        .next(frame)
+        .flatMap((event) => (event.sequence_number > after ? [encode(event)] : []))
+        .join(""),
+    pause,
+    end: (why) => (events.isOver ? "" : encode(endOf(seen, why))),
+    isDraining
+  })
+}

@@ -1,0 +1,90 @@
+import type { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
+import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { Context, Effect, Layer, type Schema, type Scope } from "effect"
+import type { Route } from "./PeerClient.ts"
+
+export type { McpServer }
+
+type JsonObject = { readonly [key: string]: Schema.Json }
+
+/** A tool as its server lists it. Everything in it is the server's word. */
+export interface McpTool {
+  readonly name: string
+  readonly description: string | null
+  readonly inputSchema: JsonObject
+  readonly outputSchema: JsonObject | null
+  /** The server says that the tool may destroy something. */
+  readonly isDestructive: boolean
+  /** The server takes calls of it only as tasks of its own, which the client asks for until they end. */
+  readonly needsTask?: boolean
+}
+
+/** One call of a tool. `taskId` goes with it as the idempotency key. */
+export interface McpCall {
+  readonly tool: McpTool
+  readonly taskId: TaskId
+  /** It has matched the tool's schema. */
+  readonly input: JsonObject
+}
+
+/** What a call gave: texts, the links and files beside them in words, and the structured content, if there is any. */
+export interface McpResult {
+  /** `input-required`: the server asks the caller for something before it goes on. */
+  readonly state: "completed" | "failed" | "input-required"
+  readonly text: string
+  readonly structured: Schema.Json | undefined
+}
+
+/** A server that is connected for as long as the scope of its plan. */
+export interface McpConnection {
+  /** The tools of all pages, 100 at most. Every one of `allowed_tools` that is missing is missing here, too. */
+  readonly tools: Effect.Effect<ReadonlyArray<McpTool>, PeerError>
+  /** Whether the server may list other tools than when it was asked last. Asks the server nothing. */
+  readonly hasChanged: Effect.Effect<boolean>
+  /**
+   * Makes a call, and waits until it ends, however long: the time is bounded by whoever calls. Interruption cancels it with the server
+   * and waits for nothing. The last message of its progress is told at most 4 times a second.
+   */
+  readonly call: (
+    call: McpCall,
+    onProgress: (message: string) => Effect.Effect<void>
+  ) => Effect.Effect<McpResult, PeerError>
+}
+
+/** What is known of a server, for operators: the revision of the protocol that it was last spoken to in. `url` has no parameters, and is `stdio:<name>` for a command. */
+export interface McpServerStatus {
+  readonly url: string
+  readonly revision: string | null
+  readonly error: string | null
+}
+
+/**
+ * MCP servers over streamable HTTP. Contract: `docs/reference/mcp.md`.
+ *
+ * @example
+ * ```ts
+ * import { McpClient } from "@bowline/runtime/remote/McpClient"
+ *
+ * // An app that calls no MCP servers. `@bowline/mcp` has the client that does.
+ * export const Mcp = McpClient.layerNone
+ * ```
+ */
+export class McpClient extends Context.Service<
+  McpClient,
+  {
+    /** Connects a plan that has come this way to a server of its request. Closing the scope ends the server's session in the background. */
+    readonly connect: (server: McpServer, route: Route) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
+    /** The servers that this process has spoken to. */
+    readonly servers: Effect.Effect<ReadonlyArray<McpServerStatus>>
+  }
+>()("@bowline/runtime/remote/McpClient") {
+  /** For an app without MCP servers: one that a request names cannot be reached. */
+  static readonly layerNone = Layer.succeed(McpClient, {
+    connect: () =>
+      Effect.suspend(() =>
+        Effect.fail(new PeerError({ reason: new Unreachable({ message: "This gateway calls no MCP servers" }) }))
+      ),
+    servers: Effect.succeed([])
+  })
+}
