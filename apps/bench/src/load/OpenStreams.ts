@@ -3,7 +3,7 @@ import { setTimeout } from "node:timers/promises"
 import type { Child } from "../process/Child.ts"
 import { closings, now } from "../server/Traffic.ts"
 import { open } from "./Caller.ts"
-import { median, times } from "./Window.ts"
+import { median, times } from "./LoadWindow.ts"
 
 /** What many open, slow streams cost, and how fast they end. */
 export interface OpenStreams {

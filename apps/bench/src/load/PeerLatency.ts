@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http"
 import type { Child } from "../process/Child.ts"
 import { models, type PlanRequest } from "../server/Traffic.ts"
-import { median, times } from "./Window.ts"
+import { median, times } from "./LoadWindow.ts"
 
 /** What the gateway adds to a call of a peer, as medians. */
 export interface PeerLatency {

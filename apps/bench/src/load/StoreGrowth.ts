@@ -2,7 +2,7 @@ import { Agent } from "node:http"
 import { type Child, startGateway } from "../process/Child.ts"
 import { keepFilledStore, type Postgres } from "../process/Postgres.ts"
 import { ask } from "./Caller.ts"
-import { median } from "./Window.ts"
+import { median } from "./LoadWindow.ts"
 
 const rounds = 24
 const plansOfRound = 25

@@ -2,10 +2,10 @@ import { Agent } from "node:http"
 import { setTimeout } from "node:timers/promises"
 import { type Child, start, startGateway } from "../process/Child.ts"
 import type { Postgres } from "../process/Postgres.ts"
-import { align } from "../report/Table.ts"
+import { align } from "../report/ReportTable.ts"
 import { models } from "../server/Traffic.ts"
-import { askSomething, type Outcome } from "./Asking.ts"
-import { judge, type Sample } from "./Growth.ts"
+import { askSomething, type Outcome } from "./SoakQuestions.ts"
+import { judge, type Sample } from "./SoakVerdict.ts"
 import { probe } from "./StoreProbe.ts"
 
 /** The part of the capacity that the load takes. */

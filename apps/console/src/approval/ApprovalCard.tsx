@@ -1,6 +1,6 @@
 import { BowlineError, type Json } from "@bowline/client"
 import { useSignal } from "@preact/signals"
-import { now } from "../gateway/Clock.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { inWords } from "../gateway/Gateway.ts"
 import { Sign } from "../shell/Sign.tsx"
 import { planHref } from "../route/Route.ts"

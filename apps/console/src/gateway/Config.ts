@@ -1,5 +1,5 @@
 import { computed, effect, signal } from "@preact/signals"
-import { sleep } from "./Clock.ts"
+import { sleep } from "./GatewayClock.ts"
 import { fetchOwn, woken } from "./Gateway.ts"
 
 /** What the gateway says of itself and of who looks at it. */

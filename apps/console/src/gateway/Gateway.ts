@@ -1,6 +1,6 @@
 import { BowlineError, createBowline } from "@bowline/client"
 import { signal } from "@preact/signals"
-import { learnTime } from "./Clock.ts"
+import { learnTime } from "./GatewayClock.ts"
 
 /** Whether the gateway wants a key before it answers. */
 export const signedOut = signal(false)

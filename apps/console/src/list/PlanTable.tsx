@@ -1,6 +1,6 @@
 import type { PlanSummary } from "@bowline/client"
 import type { Signal } from "@preact/signals"
-import { now } from "../gateway/Clock.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { isOver } from "../live/Settled.ts"
 import { stageWords } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals"
-import { now } from "../gateway/Clock.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { Empty, Problem } from "../shell/Notice.tsx"

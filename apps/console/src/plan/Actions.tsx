@@ -2,14 +2,14 @@ import type { Plan } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { config } from "../gateway/Config.ts"
 import { bowline } from "../gateway/Gateway.ts"
-import type { LivePlan } from "../live/LivePlan.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Problem } from "../shell/Notice.tsx"
 import { curl, surviving } from "./Request.ts"
-import { useStart } from "./Start.ts"
+import { useStart } from "./StartPlan.ts"
 
 /** Offers a file to keep: the plan's record and all that its stream told. */
-const download = (plan: Plan, live: LivePlan) => {
+const download = (plan: Plan, live: FollowedPlan) => {
   const text = JSON.stringify({ plan, view: live.view.value }, null, 2)
   const link = document.createElement("a")
   link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }))
@@ -24,7 +24,7 @@ export const Actions = ({
   live,
   plan
 }: {
-  readonly live: LivePlan
+  readonly live: FollowedPlan
   readonly plan: Plan
   readonly isOver: boolean
 }) => {

@@ -1,6 +1,6 @@
 import { computed, type ReadonlySignal, useSignal, useSignalEffect } from "@preact/signals"
 import { useMemo, useRef } from "preact/hooks"
-import type { LivePlan } from "../live/LivePlan.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { Markdown } from "../text/Markdown.tsx"
 import { nextSentences } from "../text/Sentences.ts"
 
@@ -38,7 +38,7 @@ const Speech = ({ text, over }: { readonly text: ReadonlySignal<string>; readonl
   )
 }
 
-const Retracted = ({ live }: { readonly live: LivePlan }) =>
+const Retracted = ({ live }: { readonly live: FollowedPlan }) =>
   live.view.value.steps.flatMap(({ attempts, step }) =>
     attempts
       .filter(({ isRetracted, text }) => isRetracted && text !== "")
@@ -52,7 +52,7 @@ const Retracted = ({ live }: { readonly live: LivePlan }) =>
       ))
   )
 
-const Reasoning = ({ live }: { readonly live: LivePlan }) => {
+const Reasoning = ({ live }: { readonly live: FollowedPlan }) => {
   const reasoning = live.view.value.steps
     .flatMap(({ attempts }) => attempts.map(({ isRetracted, reasoning }) => (isRetracted ? "" : reasoning)))
     .filter((text) => text !== "")
@@ -65,7 +65,7 @@ const Reasoning = ({ live }: { readonly live: LivePlan }) => {
 }
 
 /** The answer as it comes, without what was retracted. */
-export const Answer = ({ live }: { readonly live: LivePlan }) => {
+export const Answer = ({ live }: { readonly live: FollowedPlan }) => {
   const text = useMemo(() => computed(() => live.view.value.text), [live])
   const over = useMemo(() => computed(() => live.view.value.outcome !== null), [live])
   const isOver = over.value

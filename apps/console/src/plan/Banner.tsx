@@ -1,5 +1,5 @@
-import { now } from "../gateway/Clock.ts"
-import type { LivePlan } from "../live/LivePlan.ts"
+import { now } from "../gateway/GatewayClock.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { Sign } from "../shell/Sign.tsx"
 import { elapsed } from "../text/Format.ts"
 
@@ -7,7 +7,7 @@ import { elapsed } from "../text/Format.ts"
 const patience = 3_000
 
 /** Says when the page does not hear of the plan as it happens. */
-export const Banner = ({ live }: { readonly live: LivePlan }) => {
+export const Banner = ({ live }: { readonly live: FollowedPlan }) => {
   const lost = live.lostAt.value
   if (live.hearing.value === "polling" && lost === undefined) {
     return (

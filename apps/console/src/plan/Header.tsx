@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact"
-import { now } from "../gateway/Clock.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { traceHref } from "../gateway/Config.ts"
-import type { LivePlan } from "../live/LivePlan.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { sessionHref } from "../route/Route.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { State } from "../shell/State.tsx"
@@ -27,7 +27,7 @@ const Question = ({ text }: { readonly text: string }) =>
   )
 
 /** What was asked by whom, how it goes or how it ended, and what it took. */
-export const Header = ({ live }: { readonly live: LivePlan }) => {
+export const Header = ({ live }: { readonly live: FollowedPlan }) => {
   const plan = live.plan.value
   const view = live.view.value
   if (plan === undefined) return null

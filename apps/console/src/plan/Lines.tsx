@@ -4,7 +4,7 @@ import { Sign } from "../shell/Sign.tsx"
 import { duration, elapsed } from "../text/Format.ts"
 import { bar, type Range } from "./Axis.ts"
 import type { Row } from "./Rows.ts"
-import { windowOf } from "./Window.ts"
+import { windowOf } from "./RowWindow.ts"
 
 /** As the style sheet has it, in pixels. */
 export const rowHeight = 28

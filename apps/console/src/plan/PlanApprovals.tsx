@@ -1,8 +1,8 @@
 import { ApprovalCard } from "../approval/ApprovalCard.tsx"
-import type { LivePlan } from "../live/LivePlan.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 
 /** The calls of a plan that wait for a decision, and those that were decided, each with its verdict. */
-export const PlanApprovals = ({ live }: { readonly live: LivePlan }) => {
+export const PlanApprovals = ({ live }: { readonly live: FollowedPlan }) => {
   const { approvals, planId } = live.view.value
   if (planId === null || approvals.length === 0) return null
   return (

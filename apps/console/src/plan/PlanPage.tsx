@@ -1,5 +1,5 @@
 import { useEffect, useMemo } from "preact/hooks"
-import { followPlan, type LivePlan } from "../live/LivePlan.ts"
+import { followPlan, type FollowedPlan } from "../live/FollowedPlan.ts"
 import { isProblem } from "../gateway/Resource.ts"
 import { Loading, Problem } from "../shell/Notice.tsx"
 import { Answer } from "./Answer.tsx"
@@ -9,7 +9,7 @@ import { PlanApprovals } from "./PlanApprovals.tsx"
 import { RowDetails } from "./RowDetails.tsx"
 import { Timeline } from "./Timeline.tsx"
 
-const Missing = ({ live }: { readonly live: LivePlan }) =>
+const Missing = ({ live }: { readonly live: FollowedPlan }) =>
   isProblem(live.problem.value, "not_found") ? (
     <>
       <h1>There is no such plan</h1>

@@ -1,7 +1,7 @@
 import type { ArtifactView, PlanView, TaskView } from "@bowline/client"
 import type { ComponentChildren } from "preact"
 import { traceHref } from "../gateway/Config.ts"
-import type { LivePlan } from "../live/LivePlan.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { here, setQuery } from "../route/Location.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { cost, count, duration, pretty } from "../text/Format.ts"
@@ -162,7 +162,7 @@ const detailsOf = (view: PlanView, row: string): ComponentChildren => {
 }
 
 /** All that is known of the selected row. */
-export const RowDetails = ({ live }: { readonly live: LivePlan }) => {
+export const RowDetails = ({ live }: { readonly live: FollowedPlan }) => {
   const row = here.value.query.get("row")
   const details = row === null ? null : detailsOf(live.view.value, row)
   const trace = traceHref(live.plan.value?.trace_id ?? null)

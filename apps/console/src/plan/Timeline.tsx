@@ -1,13 +1,13 @@
 import { type Signal, useSignal } from "@preact/signals"
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks"
-import { now } from "../gateway/Clock.ts"
-import type { LivePlan } from "../live/LivePlan.ts"
+import { now } from "../gateway/GatewayClock.ts"
+import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { here, setQuery } from "../route/Location.ts"
 import { formatRange, parseRange, type Range, within } from "./Axis.ts"
 import { Lines, rowHeight, tallest, topOf } from "./Lines.tsx"
 import { openRows, type Row, rowsOf } from "./Rows.ts"
 import { TimeAxis, treeWidth, useTimelineWidth } from "./TimeAxis.tsx"
-import { scrolledTo } from "./Window.ts"
+import { scrolledTo } from "./RowWindow.ts"
 
 /** Keys of a treegrid (WAI-ARIA practices): up and down, left and right to close and open, Enter for the details. */
 const useKeys = (
@@ -71,7 +71,7 @@ const useKeys = (
 }
 
 /** Where the time of a plan went: a tree of what it did, and a bar for each. Only the rows in view are drawn. */
-export const Timeline = ({ live }: { readonly live: LivePlan }) => {
+export const Timeline = ({ live }: { readonly live: FollowedPlan }) => {
   const view = live.view.value
   const plan = live.plan.value
   const closed = useSignal<ReadonlySet<string>>(new Set())

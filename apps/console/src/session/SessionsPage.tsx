@@ -1,4 +1,4 @@
-import { now } from "../gateway/Clock.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { Pager } from "../list/Pager.tsx"

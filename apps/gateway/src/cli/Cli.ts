@@ -4,16 +4,16 @@ import { Effect, Layer } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
 import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
-import { ask } from "./Ask.ts"
-import { credentials } from "./Credentials.ts"
-import { doctor } from "./Doctor.ts"
+import { ask } from "./AskCommand.ts"
+import { credentials } from "./CredentialsCommand.ts"
+import { doctor } from "./DoctorCommand.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
 import { printLine, tell } from "./Output.ts"
-import { cancel, plans } from "./Plans.ts"
-import * as Process from "./Process.ts"
-import * as Serve from "./Serve.ts"
-import { sessions } from "./Sessions.ts"
-import { tail } from "./Tail.ts"
+import { cancel, plans } from "./PlansCommand.ts"
+import * as RunCommand from "./RunCommand.ts"
+import * as ServeCommand from "./ServeCommand.ts"
+import { sessions } from "./SessionsCommand.ts"
+import { tail } from "./TailCommand.ts"
 
 /** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
 const check = Command.make("check", {}, () =>
@@ -30,9 +30,9 @@ const check = Command.make("check", {}, () =>
   )
 ).pipe(Command.withDescription("Check the configuration, and show what holds and what does not"))
 
-const bowline = Command.make("bowline", {}, () => Serve.run()).pipe(
+const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
   Command.withDescription("An agent gateway that never gets stuck. Without a subcommand it serves"),
-  Command.withSubcommands([Serve.serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
+  Command.withSubcommands([ServeCommand.serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */
@@ -55,4 +55,4 @@ const layer = Layer.effectDiscard(
 ).pipe(Layer.provide([NodeServices.layer, usage, CliConfig.layer({ builtIns: [Help, Version, Completions] })]))
 
 /** Runs the command that the arguments of this process name. */
-export const run = (): void => Process.run(Effect.scoped(Layer.build(layer)))
+export const run = (): void => RunCommand.run(Effect.scoped(Layer.build(layer)))

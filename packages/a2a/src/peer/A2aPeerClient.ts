@@ -16,7 +16,7 @@ import { Disclosure } from "./Disclosure.ts"
 import { answerLimit } from "./Polling.ts"
 import * as PeerLink from "./PeerLink.ts"
 import { RemoteTask } from "./RemoteTask.ts"
-import * as TaskCalls from "./TaskCalls.ts"
+import * as PeerCalls from "./PeerCalls.ts"
 
 /** How long a cancel waits for a card. The rest of its 5 seconds is for the cancel itself. */
 const cancelCardLimit = Duration.seconds(3)
@@ -34,7 +34,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const auths = yield* PeerAuth.make(client)
     const cards = yield* AgentCards.make(client)
     const links = PeerLink.make(cards, auths)
-    const calls = TaskCalls.make(client, uuid)
+    const calls = PeerCalls.make(client, uuid)
     const cancels = yield* Cancels.make(calls)
     const verification = yield* Verification.make(client)
     const breakers = yield* Breakers.make

@@ -4,7 +4,7 @@ import { Effect, FiberSet } from "effect"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import type { PeerLink } from "./PeerLink.ts"
 import type { RemoteTask } from "./RemoteTask.ts"
-import type { TaskCalls } from "./TaskCalls.ts"
+import type { PeerCalls } from "./PeerCalls.ts"
 
 /** Why a remote task is not cancelled. */
 interface Obstacle {
@@ -18,7 +18,7 @@ const notAccepted: Obstacle = { message: "The peer did not accept the cancel in 
  * Cancels remote tasks that calls leave open: once, within a time limit of its own, in a fiber that the call does not wait
  * for. Closing the scope waits for the cancels that are still running.
  */
-export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
+export const make = Effect.fnUntraced(function* (calls: PeerCalls) {
   const pending = yield* FiberSet.make<void>()
   yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(pending), cancelTimeout))
 

@@ -7,7 +7,7 @@ import type { StreamReply } from "../rpc/JsonRpc.ts"
 import { standingOf } from "../task/Standing.ts"
 import { since, type Task } from "../task/Task.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import type { TaskCalls } from "./TaskCalls.ts"
+import type { PeerCalls } from "./PeerCalls.ts"
 import { statesOf } from "./TaskStream.ts"
 
 /**
@@ -50,10 +50,10 @@ export class RemoteTask {
   #starting: Starting | undefined
   #isAbandoned = false
   readonly #link: PeerLink
-  readonly #calls: TaskCalls
+  readonly #calls: PeerCalls
   readonly #messageId: string
 
-  constructor(link: PeerLink, calls: TaskCalls, { resumes, taskId }: Pick<PeerCall, "resumes" | "taskId">) {
+  constructor(link: PeerLink, calls: PeerCalls, { resumes, taskId }: Pick<PeerCall, "resumes" | "taskId">) {
     this.#messageId = taskId
     this.#link = link
     this.#calls = calls

@@ -1,5 +1,5 @@
 import type { Client } from "@modelcontextprotocol/client"
-import { timeout } from "./TaskCalls.ts"
+import { timeout } from "./ServerTaskCalls.ts"
 
 /** What a server says of changes of its tools. */
 export class Announcements {

@@ -9,12 +9,12 @@ import { Effect, Option, Queue, type Schema } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { Announcements } from "./Announcements.ts"
-import { Cancels } from "./Cancels.ts"
+import { CallCancels } from "./CallCancels.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
 import { refuseLongLists } from "./LongLists.ts"
 import { limitReplies } from "./Replies.ts"
-import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
+import { carryTasks, ServerTaskCalls, taskIn, tasksExtension, timeout } from "./ServerTaskCalls.ts"
 
 const maxPages = 100
 
@@ -82,16 +82,16 @@ export class ServerLink {
   readonly #client: Client
   readonly #transport: LinkTransport
   readonly #options: Options
-  readonly #tasks: TaskCalls
+  readonly #tasks: ServerTaskCalls
   readonly #announcements: Announcements
-  readonly #cancels: Cancels
+  readonly #cancels: CallCancels
 
   constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
-    this.#cancels = new Cancels(transport, () => client.getProtocolEra() === "legacy")
-    this.#tasks = new TaskCalls(client, this.#cancels, (request) => this.ask("", request))
+    this.#cancels = new CallCancels(transport, () => client.getProtocolEra() === "legacy")
+    this.#tasks = new ServerTaskCalls(client, this.#cancels, (request) => this.ask("", request))
     this.#announcements = new Announcements(client)
   }
 

@@ -4,7 +4,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { ownerQuery, pageEnd, pageQuery } from "../api/Page.ts"
+import { ownerQuery, pageEnd, pageQuery } from "../api/PageQuery.ts"
 import {
   ApprovalConflict,
   Forbidden,

@@ -2,7 +2,7 @@ import { Schema, SchemaTransformation } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
 import { routeHeaders } from "../plan/RouteHeaders.ts"
-import { Parameter } from "../api/Page.ts"
+import { Parameter } from "../api/PageQuery.ts"
 import { failures, modelId } from "./OpenAiApi.ts"
 
 const params = { id: Schema.String.annotate({ description: "`resp_` and a `plan_id`" }) }

@@ -6,7 +6,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { Instant, ownerQuery, pageEnd, pageQuery, Parameter } from "../api/Page.ts"
+import { Instant, ownerQuery, pageEnd, pageQuery, Parameter } from "../api/PageQuery.ts"
 import {
   Forbidden,
   HopsExceeded,

@@ -3,7 +3,7 @@ import { Message, MessageId } from "@bowline/domain/session/Message"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { pageEnd, pageQuery } from "../api/Page.ts"
+import { pageEnd, pageQuery } from "../api/PageQuery.ts"
 import {
   Internal,
   InvalidRequest,

@@ -3,8 +3,8 @@ import * as HttpAttempt from "@bowline/runtime/unstable/provider/HttpAttempt"
 import { Provider, type ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { Config, Effect, Layer, Redacted } from "effect"
 import { type HttpClient, HttpClientRequest } from "effect/http"
-import { toChatRequest } from "./internal/ChatRequest.ts"
-import { ChatStream } from "./internal/ChatStream.ts"
+import { toChatRequest } from "./internal/toChatRequest.ts"
+import { ChatAnswerStream } from "./internal/ChatAnswerStream.ts"
 import { toResponsesRequest } from "./internal/ResponsesRequest.ts"
 import { ResponsesStream } from "./internal/ResponsesStream.ts"
 
@@ -68,7 +68,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions, { answer, path
  * export const Local = layerChat({ name: "local", baseUrl: "http://127.0.0.1:8000/v1" })
  * ```
  */
-export const layerChat = layerOf({ path: "/chat/completions", toBody: toChatRequest, answer: ChatStream })
+export const layerChat = layerOf({ path: "/chat/completions", toBody: toChatRequest, answer: ChatAnswerStream })
 
 /** As `layerChat`, with options that are read from the configuration. */
 export const layerChatConfig = layerConfigOf(layerChat)

@@ -4,7 +4,7 @@ import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { faults, RandomHistory } from "@bowline/testing/unstable/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { toChatRequest } from "../../src/provider/internal/ChatRequest.ts"
+import { toChatRequest } from "../../src/provider/internal/toChatRequest.ts"
 
 /** Of a server that is as strict as the format is: it fails if it does not take the request. */
 const faultsOf = Effect.fnUntraced(function* (messages: ProviderRequest["messages"]) {

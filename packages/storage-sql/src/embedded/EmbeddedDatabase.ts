@@ -9,7 +9,7 @@ import { translateErrors } from "../internal/StorageErrors.ts"
 import * as DataDir from "./DataDir.ts"
 import { maintain } from "./internal/Maintenance.ts"
 import * as NewFolder from "./internal/NewFolder.ts"
-import { connect } from "./internal/Wire.ts"
+import { connect } from "./internal/PgWire.ts"
 
 /** The errors of the embedded database's files have a WASI number and no text. */
 const wasi = new Map<unknown, string>([

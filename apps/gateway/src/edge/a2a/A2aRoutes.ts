@@ -15,7 +15,7 @@ import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, RefusalShape } from "../../http/Refusals.ts"
 import { refusalIn } from "./A2aEdge.ts"
-import * as AgentCards from "./AgentCards.ts"
+import * as GatewayCards from "./GatewayCards.ts"
 import { type Call, respond, respondFailure } from "./Binding.ts"
 import * as PushCalls from "./PushCalls.ts"
 import * as ReadCall from "./ReadCall.ts"
@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
     const services = { plans, streams: yield* PlanStreams, store: yield* PlanStore, tasks: yield* TaskStore }
     const sessions = yield* SessionStore
     const changes = yield* Sessions
-    const cards = yield* AgentCards.make
+    const cards = yield* GatewayCards.make
     const { maxBody } = yield* GatewayConfig
     const push = yield* PushCalls.make(services)
     const read = ReadCall.make(maxBody)

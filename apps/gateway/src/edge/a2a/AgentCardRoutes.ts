@@ -5,7 +5,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Etag from "../../http/Etag.ts"
 import { answer, Refused } from "../../http/Refusals.ts"
-import * as AgentCards from "./AgentCards.ts"
+import * as GatewayCards from "./GatewayCards.ts"
 
 /** The answer with a card, or that the client has it already. */
 const respond = (request: HttpServerRequest.HttpServerRequest, card: object): HttpServerResponse.HttpServerResponse => {
@@ -22,7 +22,7 @@ export const layer = HttpApiBuilder.group(
   Api,
   "agentCards",
   Effect.fnUntraced(function* (handlers) {
-    const cards = yield* AgentCards.make
+    const cards = yield* GatewayCards.make
     // With that of the demo, which the configuration does not name.
     const presets = Array.from((yield* Presets).values())
 

@@ -3,7 +3,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { ApprovalId } from "@bowline/runtime/unstable/store/ApprovalStore"
 import { Option, Predicate, Schema } from "effect"
-import { code, type Params, RpcError } from "./JsonRpc.ts"
+import { code, type Params, RpcError } from "./RpcMessage.ts"
 
 /** What a person has said about a call of a plan that waits for it. Without a decision it still waits. */
 export interface Answered {

@@ -1,7 +1,7 @@
 import { problems } from "@bowline/protocol/unstable/api/Problem"
 import { identity } from "effect"
 import type { Edge } from "../../http/RequestMiddleware.ts"
-import { code, errorOf } from "./JsonRpc.ts"
+import { code, errorOf } from "./RpcMessage.ts"
 
 /** What is refused before it is read as JSON-RPC: every error at `/mcp` is one of JSON-RPC, without an id. */
 export const edge: Edge = {

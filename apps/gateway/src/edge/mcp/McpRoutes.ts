@@ -13,8 +13,8 @@ import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, Refused, retryAfter } from "../../http/Refusals.ts"
 import { readSentJson } from "../../http/RequestBody.ts"
 import * as SseAnswer from "../../http/SseAnswer.ts"
-import { code, decode, errorOf, idOf, resultOf, RpcError } from "./JsonRpc.ts"
-import * as McpServer from "./McpServer.ts"
+import { code, decode, errorOf, idOf, resultOf, RpcError } from "./RpcMessage.ts"
+import * as McpMethods from "./McpMethods.ts"
 import { hasBatches, spokenBy } from "./Revision.ts"
 import { type Message, type RunningCall, RunningCalls } from "./RunningCalls.ts"
 
@@ -76,7 +76,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const { maxBody, rateLimit: [rateLimit] = [Infinity] } = yield* GatewayConfig
     const uuid = yield* UuidGenerator
-    const { cancelElsewhere, serve } = yield* McpServer.make
+    const { cancelElsewhere, serve } = yield* McpMethods.make
     const readBody = readSentJson(Schema.Unknown, maxBody)
     const running = new RunningCalls()
     const withinRate = yield* CallerRate.make
@@ -100,7 +100,7 @@ export const layer = HttpApiBuilder.group(
       const owner = ownerOf(id)
       return yield* serve({ caller, route, owner }, message, spoken).pipe(
         Effect.map((served): Response | RunningCall =>
-          served instanceof McpServer.Waiting
+          served instanceof McpMethods.Waiting
             ? { id, token: message.progressToken, owner, run: served.run }
             : { status: 200, body: resultOf(id, served) }
         ),

@@ -1,5 +1,5 @@
 import { Predicate } from "effect"
-import { code, type Params, RpcError, type RpcRequest } from "./JsonRpc.ts"
+import { code, type Params, RpcError, type RpcRequest } from "./RpcMessage.ts"
 
 /** The newest revision. Each of its requests says for itself which revision it speaks, and what its client can do. */
 export const modern = "2026-07-28"

@@ -1,7 +1,7 @@
 import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Cause, Clock, Effect, Fiber, Latch, Queue, type Scope, Stream } from "effect"
-import { code, errorOf, type Id, resultOf, type RpcError } from "./JsonRpc.ts"
+import { code, errorOf, type Id, resultOf, type RpcError } from "./RpcMessage.ts"
 import { PlanProgress } from "./PlanProgress.ts"
 
 /** A call of a tool that may take a while. */

@@ -1,6 +1,6 @@
 import type { PGlite } from "@electric-sql/pglite"
 import { Duplex } from "node:stream"
-import { isCancelRequest, lengthOfWhole, simpleQuery, terminate } from "./Wire.ts"
+import { isCancelRequest, lengthOfWhole, simpleQuery, terminate } from "./PgWire.ts"
 
 const notification = 0x41
 const readyForQuery = 0x5a

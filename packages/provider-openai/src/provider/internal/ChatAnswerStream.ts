@@ -17,7 +17,7 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
 const isText = (value: unknown): value is string => typeof value === "string" && value !== ""
 
 /** An answer in the Chat Completions format. The end marker alone finishes an answer that has text and no call. */
-export class ChatStream extends AnswerStream {
+export class ChatAnswerStream extends AnswerStream {
   readonly #calls = new CallAssembly()
   #hasText = false
   #hasRefusal = false

@@ -10,7 +10,7 @@ export interface Load {
 }
 
 /** What a number of plans cost. */
-export interface Window {
+export interface LoadWindow {
   readonly cpuPerPlan: number
   readonly plansPerSecond: number
   /** The median, in milliseconds. */
@@ -40,7 +40,7 @@ export const runWindow = async (
   { url, usage }: Child,
   plans: number,
   { chunks, concurrency }: Load
-): Promise<Window> => {
+): Promise<LoadWindow> => {
   const agent = new Agent({ keepAlive: true, maxSockets: concurrency })
   const before = await usage()
   const began = performance.now()

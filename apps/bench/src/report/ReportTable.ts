@@ -1,6 +1,6 @@
 import type { OpenStreams } from "../load/OpenStreams.ts"
 import type { PeerLatency } from "../load/PeerLatency.ts"
-import { type Load, median, type Window } from "../load/Window.ts"
+import { type Load, median, type LoadWindow } from "../load/LoadWindow.ts"
 
 export type LoadName = "few" | "usual" | "many" | "alone"
 
@@ -16,7 +16,7 @@ export const loads: { readonly [name in LoadName]: Load } = {
 export interface Measured {
   readonly name: "floor" | "memory" | "postgres"
   readonly label: string
-  readonly windows: { readonly [name in LoadName]: Array<Window> }
+  readonly windows: { readonly [name in LoadName]: Array<LoadWindow> }
   streams: OpenStreams | undefined
   peers: PeerLatency | undefined
   /** What a plan of a session that has grown costs, to one of a young session. */
@@ -33,7 +33,7 @@ const startLimit = 1_500
 const growthLimit = 1.2
 const peerLimits = { once: 10, stream: 10, poll: 20 }
 
-const of = ({ windows }: Measured, load: LoadName, value: (window: Window) => number): number =>
+const of = ({ windows }: Measured, load: LoadName, value: (window: LoadWindow) => number): number =>
   median(windows[load].map(value))
 
 const cpu = (measured: Measured, load: LoadName) => of(measured, load, ({ cpuPerPlan }) => cpuPerPlan)

@@ -1,6 +1,6 @@
 import { BowlineError, createBowline, type Frame, initialView, type Plan, reduce } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
-import { sleep } from "../gateway/Clock.ts"
+import { sleep } from "../gateway/GatewayClock.ts"
 import { bowline, fetchOwn, signedOut, woken } from "../gateway/Gateway.ts"
 import { isOver, settled } from "./Settled.ts"
 import { takeSlot } from "./StreamSlot.ts"
@@ -188,4 +188,4 @@ export const followPlan = (planId: string) => {
     }
   }
 }
-export type LivePlan = ReturnType<typeof followPlan>
+export type FollowedPlan = ReturnType<typeof followPlan>

@@ -3,13 +3,13 @@ import type { ProviderPart } from "@bowline/runtime/provider/Provider"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { readFileSync, readdirSync } from "node:fs"
-import { ChatStream } from "../../src/provider/internal/ChatStream.ts"
+import { ChatAnswerStream } from "../../src/provider/internal/ChatAnswerStream.ts"
 
 const golden = `${import.meta.dirname}/golden`
 
 /** What an answer gives that ends well, in writes of these bytes. */
 const decode = (...writes: ReadonlyArray<Uint8Array | string>) => {
-  const stream = new ChatStream((error) => new Unknown({ message: JSON.stringify(error) }))
+  const stream = new ChatAnswerStream((error) => new Unknown({ message: JSON.stringify(error) }))
   const parts = writes.flatMap((bytes) => stream.feed([typeof bytes === "string" ? Buffer.from(bytes) : bytes]))
   parts.push(...(stream.failure === undefined ? stream.end() : []))
   return { parts, failure: stream.failure?._tag ?? null }

@@ -27,7 +27,7 @@ const isAnswer = (error: unknown): boolean =>
  * The calls of a link that wait for their answers, and the cancels that are on their way. A call whose answer can no longer come fails at once. A
  * server of a revision with a handshake may work on such a call for ever, because a lost connection is not a cancel: it is told to cancel.
  */
-export class Cancels {
+export class CallCancels {
   readonly #transport: Transport
   readonly #send: Transport["send"]
   readonly #hasHandshake: () => boolean

@@ -1,9 +1,9 @@
-import { Cursor } from "@bowline/protocol/unstable/api/Page"
+import { Cursor } from "@bowline/protocol/unstable/api/PageQuery"
 import { Effect, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
 import { integer } from "../config/setting/SettingText.ts"
 import { printLine, tell } from "./Output.ts"
-import * as Table from "./Table.ts"
+import * as TextTable from "./TextTable.ts"
 import { toJson } from "./TerminalText.ts"
 
 export const json = Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON document"), Flag.withDefault(false))
@@ -29,11 +29,11 @@ export const flags = {
 /** Prints a page under the name of its list, as one JSON document or as a table, and says on stderr where the next one starts. */
 export const print = Effect.fnUntraced(function* <Row>(
   page: { readonly name: string; readonly rows: ReadonlyArray<Row>; readonly next: string | null },
-  columns: ReadonlyArray<Table.Column<Row>>,
+  columns: ReadonlyArray<TextTable.Column<Row>>,
   asJson: boolean
 ) {
   const next_cursor = page.next
   if (asJson) return yield* printLine(toJson({ [page.name]: page.rows, next_cursor }))
-  yield* Table.print(columns, page.rows, `No ${page.name}`)
+  yield* TextTable.print(columns, page.rows, `No ${page.name}`)
   if (next_cursor !== null) yield* tell(`There are more ${page.name}: --cursor ${next_cursor}`)
 })

@@ -3,7 +3,7 @@ import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
-import { toChatRequest } from "../../src/provider/internal/ChatRequest.ts"
+import { toChatRequest } from "../../src/provider/internal/toChatRequest.ts"
 
 const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
 

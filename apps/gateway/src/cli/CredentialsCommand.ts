@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import * as GatewayClient from "./GatewayClient.ts"
 import { printLine } from "./Output.ts"
-import * as Pages from "./Pages.ts"
-import * as Table from "./Table.ts"
+import * as PageFlags from "./PageFlags.ts"
+import * as TextTable from "./TextTable.ts"
 import { toJson } from "./TerminalText.ts"
 
 type Window = Credential["windows"][number]
@@ -14,7 +14,7 @@ type Row = Credential & { readonly window?: Window }
 const toRows = (credential: Credential): ReadonlyArray<Row> =>
   credential.windows.length === 0 ? [credential] : credential.windows.map((window) => ({ ...credential, window }))
 
-const columns: ReadonlyArray<Table.Column<Row>> = [
+const columns: ReadonlyArray<TextTable.Column<Row>> = [
   ["CREDENTIAL", ({ id }) => id],
   ["STATE", ({ state }) => state],
   ["LAST USED", ({ last_used_at }) => (last_used_at === null ? "never" : { at: last_used_at })],
@@ -24,11 +24,11 @@ const columns: ReadonlyArray<Table.Column<Row>> = [
 ]
 
 const print = (credentials: ReadonlyArray<Credential>) =>
-  Table.print(columns, credentials.flatMap(toRows), "No credentials")
+  TextTable.print(columns, credentials.flatMap(toRows), "No credentials")
 
 const clear = Command.make(
   "clear",
-  { id: Argument.String("id").pipe(Argument.withDescription("Such as openai-1")), json: Pages.json },
+  { id: Argument.String("id").pipe(Argument.withDescription("Such as openai-1")), json: PageFlags.json },
   ({ id, json }) =>
     GatewayClient.request((bowline, options) => bowline.credentials.clear(id, options)).pipe(
       Effect.flatMap((credential) => (json ? printLine(toJson(credential)) : print([credential])))
@@ -36,7 +36,7 @@ const clear = Command.make(
 ).pipe(Command.withDescription("Reset a credential: all its windows end"))
 
 /** Lists the credentials of a gateway's providers with their windows. */
-export const credentials = Command.make("credentials", { json: Pages.json }, ({ json }) =>
+export const credentials = Command.make("credentials", { json: PageFlags.json }, ({ json }) =>
   GatewayClient.request((bowline, options) => bowline.credentials.list().page(undefined, options)).pipe(
     Effect.flatMap((list) => (json ? printLine(toJson(list)) : print(list.credentials)))
   )

@@ -10,7 +10,7 @@ import {
   type Transport
 } from "@modelcontextprotocol/client"
 import { Effect, Exit, Fiber, Option, Schema } from "effect"
-import { type Cancels, cancelTimeout } from "./Cancels.ts"
+import { type CallCancels, cancelTimeout } from "./CallCancels.ts"
 import { ServerFailure } from "./Failure.ts"
 import { awaitEnd, ServerTask } from "./ServerTask.ts"
 
@@ -55,14 +55,14 @@ const cancelled = ({ statusMessage = "The server has cancelled the task" }: Serv
 const notAResult = ServerFailure.of(new Protocol({ message: "The result of the server's task is not one of a tool" }))
 
 /** The calls that a server runs as tasks of its own: they are asked for until they end, as the tasks of peers are. */
-export class TaskCalls {
+export class ServerTaskCalls {
   readonly #client: Client
-  readonly #cancels: Cancels
+  readonly #cancels: CallCancels
   readonly #ask: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, ServerFailure>
 
   constructor(
     client: Client,
-    cancels: Cancels,
+    cancels: CallCancels,
     ask: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, ServerFailure>
   ) {
     this.#client = client

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { scrolledTo, windowOf } from "../../src/plan/Window.ts"
+import { scrolledTo, windowOf } from "../../src/plan/RowWindow.ts"
 
 describe("windowOf", () => {
   it("draws the rows in view and a few around them, however many there are", () => {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Schema } from "effect"
-import { Cursor } from "../../src/api/Page.ts"
+import { Cursor } from "../../src/api/PageQuery.ts"
 
 const decode = Schema.decodeUnknownOption(Cursor)
 

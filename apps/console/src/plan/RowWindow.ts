@@ -1,5 +1,5 @@
 /** Which rows of a long list are drawn: those in view and some around them. */
-export interface Window {
+export interface RowWindow {
   readonly first: number
   /** Behind the last one. */
   readonly end: number
@@ -8,7 +8,7 @@ export interface Window {
 const around = 8
 
 /** The rows of a list to draw: as many wherever it is scrolled to. All have the same height; lengths are in pixels. */
-export const windowOf = (rows: number, rowHeight: number, top: number, height: number): Window => {
+export const windowOf = (rows: number, rowHeight: number, top: number, height: number): RowWindow => {
   const size = Math.min(rows, Math.ceil(height / rowHeight) + 1 + 2 * around)
   const first = Math.min(rows - size, Math.max(0, Math.floor(top / rowHeight) - around))
   return { first, end: first + size }

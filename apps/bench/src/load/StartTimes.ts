@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { startGateway } from "../process/Child.ts"
-import { median } from "./Window.ts"
+import { median } from "./LoadWindow.ts"
 
 const rounds = 5
 

@@ -4,14 +4,14 @@ import { Effect, Option, Record } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as GatewayClient from "./GatewayClient.ts"
 import { printLine } from "./Output.ts"
-import * as Pages from "./Pages.ts"
-import * as Table from "./Table.ts"
+import * as PageFlags from "./PageFlags.ts"
+import * as TextTable from "./TextTable.ts"
 import { toJson } from "./TerminalText.ts"
 
 /** As lists have it. */
 const maxPreview = 200
 
-const columns: ReadonlyArray<Table.Column<PlanSummary>> = [
+const columns: ReadonlyArray<TextTable.Column<PlanSummary>> = [
   ["PLAN", ({ plan_id }) => plan_id],
   ["STATE", ({ state }) => state],
   ["CREATED", ({ created_at }) => ({ at: created_at })],
@@ -39,27 +39,30 @@ const filters = {
 }
 
 /** Lists the caller's plans. */
-export const plans = Command.make("plans", { ...filters, ...Pages.flags }, ({ cursor, json, limit, state, ...given }) =>
-  GatewayClient.request((bowline, options) =>
-    bowline.plans
-      .list({ limit, state: Option.getOrUndefined(state), ...Record.map(given, Option.getOrUndefined) })
-      .page(Option.getOrUndefined(cursor), options)
-  ).pipe(
-    Effect.flatMap(({ plans, next_cursor }) =>
-      Pages.print({ name: "plans", rows: plans, next: next_cursor }, columns, json)
+export const plans = Command.make(
+  "plans",
+  { ...filters, ...PageFlags.flags },
+  ({ cursor, json, limit, state, ...given }) =>
+    GatewayClient.request((bowline, options) =>
+      bowline.plans
+        .list({ limit, state: Option.getOrUndefined(state), ...Record.map(given, Option.getOrUndefined) })
+        .page(Option.getOrUndefined(cursor), options)
+    ).pipe(
+      Effect.flatMap(({ plans, next_cursor }) =>
+        PageFlags.print({ name: "plans", rows: plans, next: next_cursor }, columns, json)
+      )
     )
-  )
 ).pipe(Command.withDescription("List your plans, newest first"))
 
 /** Cancels a plan. One that is over stays as it is. */
 export const cancel = Command.make(
   "cancel",
-  { plan: Argument.String("plan").pipe(Argument.withDescription("The id of the plan")), json: Pages.json },
+  { plan: Argument.String("plan").pipe(Argument.withDescription("The id of the plan")), json: PageFlags.json },
   ({ json, plan }) =>
     GatewayClient.request((bowline, options) => bowline.plans.cancel(plan, options)).pipe(
       Effect.flatMap((plan) => {
         if (json) return printLine(toJson(plan))
-        return Table.print(columns, [{ ...plan, question_preview: plan.question.slice(0, maxPreview) }], "")
+        return TextTable.print(columns, [{ ...plan, question_preview: plan.question.slice(0, maxPreview) }], "")
       })
     )
 ).pipe(Command.withDescription("Cancel a plan"))

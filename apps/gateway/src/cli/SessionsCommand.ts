@@ -2,10 +2,10 @@ import type { Session } from "@bowline/client"
 import { Effect, Option } from "effect"
 import { Command } from "effect/cli"
 import * as GatewayClient from "./GatewayClient.ts"
-import * as Pages from "./Pages.ts"
-import type * as Table from "./Table.ts"
+import * as PageFlags from "./PageFlags.ts"
+import type * as TextTable from "./TextTable.ts"
 
-const columns: ReadonlyArray<Table.Column<Session>> = [
+const columns: ReadonlyArray<TextTable.Column<Session>> = [
   ["SESSION", ({ external_session_id, session_id }) => external_session_id ?? session_id],
   ["LAST ACTIVE", ({ last_active_at }) => ({ at: last_active_at })],
   ["EXPIRES", ({ expires_at }) => ({ at: expires_at })],
@@ -14,12 +14,12 @@ const columns: ReadonlyArray<Table.Column<Session>> = [
 ]
 
 /** Lists the caller's sessions. */
-export const sessions = Command.make("sessions", Pages.flags, ({ json, ...page }) =>
+export const sessions = Command.make("sessions", PageFlags.flags, ({ json, ...page }) =>
   GatewayClient.request((bowline, options) =>
     bowline.sessions.list({ limit: page.limit }).page(Option.getOrUndefined(page.cursor), options)
   ).pipe(
     Effect.flatMap(({ next_cursor, sessions }) =>
-      Pages.print({ name: "sessions", rows: sessions, next: next_cursor }, columns, json)
+      PageFlags.print({ name: "sessions", rows: sessions, next: next_cursor }, columns, json)
     )
   )
 ).pipe(Command.withDescription("List your sessions, newest first"))

@@ -94,4 +94,4 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   }
 }
 
-export type TaskCalls = ReturnType<typeof make>
+export type PeerCalls = ReturnType<typeof make>
