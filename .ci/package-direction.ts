@@ -108,6 +108,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "GatewayProcess.ts",
     "TestKit.ts"
   ],
+  "packages/testing/src/simulation": ["scenario", "process", "world", "replica", "course", "check"],
   "packages/storage-sql": [
     "internal",
     "notice",

@@ -3,27 +3,27 @@ import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { type Array as Arrays, Cause, Effect, Layer } from "effect"
 import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
-import { Cluster } from "./Cluster.ts"
-import { Course } from "./Course.ts"
-import { Database } from "./Database.ts"
-import { drawScenario, drawAppScenario } from "./DrawScenario.ts"
-import { allFaults, type FaultKinds } from "./DrawFault.ts"
-import { SeededRandom } from "./SeededRandom.ts"
-import * as ReplicaClient from "./ReplicaClient.ts"
-import { Loop } from "./Loop.ts"
-import * as Models from "./Models.ts"
-import type { Observed } from "./Observed.ts"
-import * as Peers from "./Peers.ts"
-import * as RealWorld from "./RealWorld.ts"
-import * as Record from "./Record.ts"
-import { configOf, type MakeReplicaClient, type Overrides } from "./Replica.ts"
-import type { Scenario } from "./Scenario.ts"
-import * as Servers from "./Servers.ts"
-import * as Tools from "./Tools.ts"
+import { Cluster } from "./replica/Cluster.ts"
+import { Course } from "./course/Course.ts"
+import { Database } from "./world/Database.ts"
+import { drawScenario, drawAppScenario } from "./course/DrawScenario.ts"
+import { allFaults, type FaultKinds } from "./course/DrawFault.ts"
+import { SeededRandom } from "./scenario/SeededRandom.ts"
+import * as ReplicaClient from "./replica/ReplicaClient.ts"
+import { Loop } from "./process/Loop.ts"
+import * as Models from "./replica/Models.ts"
+import type { Observed } from "./scenario/Observed.ts"
+import * as Peers from "./world/Peers.ts"
+import * as RealWorld from "./process/RealWorld.ts"
+import * as Record from "./course/Record.ts"
+import { configOf, type MakeReplicaClient, type Overrides } from "./replica/Replica.ts"
+import type { Scenario } from "./scenario/Scenario.ts"
+import * as Servers from "./world/Servers.ts"
+import * as Tools from "./world/Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
-import { Wires } from "./Wires.ts"
-import { type TraceLine, World } from "./World.ts"
+import { Wires } from "./world/Wires.ts"
+import { type TraceLine, World } from "./world/World.ts"
 
 export type { Checker, FaultKinds, MakeReplicaClient, Observed, Overrides, Scenario, TraceLine, Violation }
 
@@ -107,7 +107,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
   await (tokenizer ??= import("gpt-tokenizer/encoding/o200k_base"))
   // PGlite is loaded by runs on it alone.
   const pglite =
-    options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(overrides.sqlClient) : undefined
+    options.store === "pglite" ? await (await import("./world/PgliteStore.ts")).open(overrides.sqlClient) : undefined
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)

@@ -1,8 +1,8 @@
 import type { Violation } from "./check/Checkers.ts"
-import type { Scenario } from "./Scenario.ts"
-import { shrink } from "./Shrink.ts"
+import type { Scenario } from "./scenario/Scenario.ts"
+import { shrink } from "./scenario/Shrink.ts"
 import { type Options, type SimulationResult, simulate } from "./Simulation.ts"
-import { print } from "./World.ts"
+import { print } from "./world/World.ts"
 
 const list = (what: string, lines: ReadonlyArray<string>): ReadonlyArray<string> => [
   `${what}:`,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Scenario } from "../../src/simulation/Scenario.ts"
-import { shrink } from "../../src/simulation/Shrink.ts"
+import type { Scenario } from "../../src/simulation/scenario/Scenario.ts"
+import { shrink } from "../../src/simulation/scenario/Shrink.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import { type Bug, bugs } from "./Bugs.ts"
 import { isSearch } from "./Seeds.ts"

@@ -10,8 +10,8 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect, Layer } from "effect"
 import { HttpClient } from "effect/http"
-import type { Overrides } from "../../src/simulation/Replica.ts"
-import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import type { Overrides } from "../../src/simulation/replica/Replica.ts"
+import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/scenario/Scenario.ts"
 
 type Plans = PlanStore["Service"]
 type Leases = LeaseStore["Service"]

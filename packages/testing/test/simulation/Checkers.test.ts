@@ -2,7 +2,7 @@ import { unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import { streams } from "../../src/simulation/check/Streams.ts"
-import type { Observed } from "../../src/simulation/Observed.ts"
+import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { sound } from "./Sound.ts"
 import { first, frames, lastAttempt, plan } from "./Spoil.ts"
 

@@ -5,7 +5,7 @@ import {
   plainPlan,
   type Scenario,
   type ScenarioPlan
-} from "../../src/simulation/Scenario.ts"
+} from "../../src/simulation/scenario/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const plan: ScenarioPlan = {

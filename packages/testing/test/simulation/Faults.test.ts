@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/scenario/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const play = (plan: Partial<ScenarioPlan>, ...faults: ReadonlyArray<Fault>) =>

@@ -1,4 +1,4 @@
-import { plainPlan, type Scenario } from "../../src/simulation/Scenario.ts"
+import { plainPlan, type Scenario } from "../../src/simulation/scenario/Scenario.ts"
 
 /** What is left of seeds that have found bugs of the gateway, each under the guarantee that was broken. */
 export const found: Readonly<Record<string, Scenario>> = {

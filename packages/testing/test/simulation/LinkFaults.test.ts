@@ -2,12 +2,12 @@ import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Scope } from "effect"
-import { Database } from "../../src/simulation/Database.ts"
-import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
-import { Link } from "../../src/simulation/Link.ts"
-import { Loop } from "../../src/simulation/Loop.ts"
-import { Process } from "../../src/simulation/Process.ts"
-import { World } from "../../src/simulation/World.ts"
+import { Database } from "../../src/simulation/world/Database.ts"
+import { SeededRandom } from "../../src/simulation/scenario/SeededRandom.ts"
+import { Link } from "../../src/simulation/world/Link.ts"
+import { Loop } from "../../src/simulation/process/Loop.ts"
+import { Process } from "../../src/simulation/process/Process.ts"
+import { World } from "../../src/simulation/world/World.ts"
 
 const window = { provider: "openai", credential: "openai-1", model: null } as const
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Asked } from "../../src/provider/Script.ts"
-import { resultsOf } from "../../src/simulation/Models.ts"
+import { resultsOf } from "../../src/simulation/replica/Models.ts"
 
 const asked = (summary: string): Asked => ({
   model: "sim",

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Random } from "effect"
 import { runInThisContext } from "node:vm"
-import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
-import { Loop } from "../../src/simulation/Loop.ts"
-import { across, epoch, Process } from "../../src/simulation/Process.ts"
-import * as RealWorld from "../../src/simulation/RealWorld.ts"
+import { SeededRandom } from "../../src/simulation/scenario/SeededRandom.ts"
+import { Loop } from "../../src/simulation/process/Loop.ts"
+import { across, epoch, Process } from "../../src/simulation/process/Process.ts"
+import * as RealWorld from "../../src/simulation/process/RealWorld.ts"
 
 const make = () => {
   const loop = new Loop(new SeededRandom("order"))

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Fault, Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
-import { shrink } from "../../src/simulation/Shrink.ts"
+import type { Fault, Scenario, ScenarioPlan } from "../../src/simulation/scenario/Scenario.ts"
+import { shrink } from "../../src/simulation/scenario/Shrink.ts"
 
 const plan = (index: number): ScenarioPlan => ({
   name: `p${index}`,

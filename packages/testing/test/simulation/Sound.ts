@@ -7,8 +7,8 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Schema } from "effect"
-import { configOf } from "../../src/simulation/Replica.ts"
-import type { Observed, ObservedPlan } from "../../src/simulation/Observed.ts"
+import { configOf } from "../../src/simulation/replica/Replica.ts"
+import type { Observed, ObservedPlan } from "../../src/simulation/scenario/Observed.ts"
 
 const uuid = (digit: number) => `${String(digit).repeat(8)}-0000-4000-8000-000000000000`
 

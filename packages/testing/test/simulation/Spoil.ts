@@ -1,5 +1,5 @@
 import type { AbortReason, Outcome, StopReason } from "@bowline/domain/plan/Outcome"
-import type { Observed } from "../../src/simulation/Observed.ts"
+import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { events, framesOf } from "./Sound.ts"
 
 /** The run with its only member of a list changed, or the first one. */

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { say } from "../../src/provider/Turn.ts"
-import { drawScenario, drawAppScenario } from "../../src/simulation/DrawScenario.ts"
-import type { Observed } from "../../src/simulation/Observed.ts"
-import { type Fault, plainPlan, type Scenario } from "../../src/simulation/Scenario.ts"
+import { drawScenario, drawAppScenario } from "../../src/simulation/course/DrawScenario.ts"
+import type { Observed } from "../../src/simulation/scenario/Observed.ts"
+import { type Fault, plainPlan, type Scenario } from "../../src/simulation/scenario/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
-import type { TraceLine } from "../../src/simulation/World.ts"
+import type { TraceLine } from "../../src/simulation/world/World.ts"
 
 /** What is seen of one plan whose steps call this tool, one behind the other, with these faults. */
 const run = async (

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { AbortReason, StopReason } from "@bowline/domain/plan/Outcome"
 import { trueEnd } from "../../src/simulation/check/TrueEnd.ts"
-import { configOf } from "../../src/simulation/Replica.ts"
-import type { Observed } from "../../src/simulation/Observed.ts"
+import { configOf } from "../../src/simulation/replica/Replica.ts"
+import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { sound } from "./Sound.ts"
 import { aborted, failed, first, lastAttempt, stopped } from "./Spoil.ts"
 

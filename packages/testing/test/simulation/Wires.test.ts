@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { text } from "../../src/http/Host.ts"
-import { SeededRandom } from "../../src/simulation/SeededRandom.ts"
-import { Loop } from "../../src/simulation/Loop.ts"
-import { Process } from "../../src/simulation/Process.ts"
-import { Wires } from "../../src/simulation/Wires.ts"
-import { World } from "../../src/simulation/World.ts"
+import { SeededRandom } from "../../src/simulation/scenario/SeededRandom.ts"
+import { Loop } from "../../src/simulation/process/Loop.ts"
+import { Process } from "../../src/simulation/process/Process.ts"
+import { Wires } from "../../src/simulation/world/Wires.ts"
+import { World } from "../../src/simulation/world/World.ts"
 
 describe("the network of a simulated process", () => {
   it("carries nothing from a process that was killed, though a promise of it asks", () => {

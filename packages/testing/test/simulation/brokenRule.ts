@@ -1,4 +1,4 @@
-import { plainPlan } from "../../src/simulation/Scenario.ts"
+import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
 import { main } from "../../src/simulation/SimulateCommand.ts"
 
 // The command with a rule that no run keeps, on a scenario of two plans.

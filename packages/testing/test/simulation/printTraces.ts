@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { simulate } from "../../src/simulation/Simulation.ts"
-import { print } from "../../src/simulation/World.ts"
+import { print } from "../../src/simulation/world/World.ts"
 
 const Runs = Schema.Array(Schema.Struct({ seed: Schema.Int, store: Schema.Literals(["memory", "pglite"]) }))
 

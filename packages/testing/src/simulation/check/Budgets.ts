@@ -1,6 +1,6 @@
 import { resolve } from "@bowline/domain/plan/PlanRequest"
-import { resultsOf } from "../Models.ts"
-import type { Moment, Observed, ObservedAttempt, ObservedCall, ObservedPlan } from "../Observed.ts"
+import { resultsOf } from "../replica/Models.ts"
+import type { Moment, Observed, ObservedAttempt, ObservedCall, ObservedPlan } from "../scenario/Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { endsOf, named } from "./PlanEnd.ts"
 import { isReset, usageWithin } from "./Spending.ts"

@@ -1,6 +1,6 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { isSettled } from "@bowline/domain/plan/Plan"
-import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
+import type { Observed, ObservedCall, ObservedPlan } from "../scenario/Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
 import { endsOf, eventsOf, named as nameOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 

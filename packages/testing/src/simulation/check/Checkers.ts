@@ -1,4 +1,4 @@
-import type { Observed } from "../Observed.ts"
+import type { Observed } from "../scenario/Observed.ts"
 import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
 import { histories } from "./Histories.ts"

@@ -1,5 +1,5 @@
 import { Duration } from "effect"
-import type { Observed, ObservedReplica, Span } from "../Observed.ts"
+import type { Observed, ObservedReplica, Span } from "../scenario/Observed.ts"
 
 /** Which faults of a replica count: only those that freeze it, or also those that keep it from the store. */
 type Hindrance = "frozen" | "any"

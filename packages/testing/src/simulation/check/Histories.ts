@@ -2,7 +2,7 @@ import type { MessagePart } from "@bowline/domain/session/Message"
 import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
 import type { Asked } from "../../provider/Script.ts"
 import { faults } from "../../session/RandomHistory.ts"
-import type { Moment, Observed, ObservedAttempt, ObservedSession } from "../Observed.ts"
+import type { Moment, Observed, ObservedAttempt, ObservedSession } from "../scenario/Observed.ts"
 import { aftermath, wasHindered } from "./Fitness.ts"
 import { seconds } from "./PlanEnd.ts"
 

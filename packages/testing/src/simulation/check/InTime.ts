@@ -1,4 +1,4 @@
-import type { Observed, ObservedPlan } from "../Observed.ts"
+import type { Observed, ObservedPlan } from "../scenario/Observed.ts"
 import { aftermath, anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
 import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 

@@ -1,5 +1,5 @@
 import { isSettled } from "@bowline/domain/plan/Plan"
-import type { Observed, ObservedReader } from "../Observed.ts"
+import type { Observed, ObservedReader } from "../scenario/Observed.ts"
 import { named, seconds } from "./PlanEnd.ts"
 
 /** The last connection of each reader. */

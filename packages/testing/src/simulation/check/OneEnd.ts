@@ -1,6 +1,6 @@
 import { isSettled } from "@bowline/domain/plan/Plan"
 import { Duration } from "effect"
-import type { Moment, Observed, ObservedPlan } from "../Observed.ts"
+import type { Moment, Observed, ObservedPlan } from "../scenario/Observed.ts"
 import { replicaFitBy, wasHindered } from "./Fitness.ts"
 import { endsOf, eventsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
 

@@ -1,7 +1,7 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
-import type { Moment, Observed, ObservedPlan } from "../Observed.ts"
+import type { Moment, Observed, ObservedPlan } from "../scenario/Observed.ts"
 
 /** An end of a plan as the store got it. */
 export interface PlanEnd extends Moment {

@@ -1,5 +1,5 @@
 import { Duration } from "effect"
-import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
+import type { Observed, ObservedPlan, ObservedReader } from "../scenario/Observed.ts"
 import { aftermath, wasHindered } from "./Fitness.ts"
 import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 

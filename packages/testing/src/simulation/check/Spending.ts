@@ -1,5 +1,5 @@
 import { add, empty, type Usage } from "@bowline/domain/plan/Usage"
-import type { Observed, ObservedAttempt, ObservedPlan, ObservedWindow } from "../Observed.ts"
+import type { Observed, ObservedAttempt, ObservedPlan, ObservedWindow } from "../scenario/Observed.ts"
 import { ownersOf, eventsOf, named, seconds } from "./PlanEnd.ts"
 import { wasHindered } from "./Fitness.ts"
 

@@ -1,6 +1,6 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
-import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
+import type { Observed, ObservedPlan, ObservedReader } from "../scenario/Observed.ts"
 import { eventsOf, named, seconds } from "./PlanEnd.ts"
 
 const show = ({ event, payload, seq }: PlanFrame): string => `${seq} ${event} ${payload}`

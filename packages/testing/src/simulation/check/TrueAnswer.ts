@@ -1,6 +1,6 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
 import { resolve } from "@bowline/domain/plan/PlanRequest"
-import type { Observed, ObservedPlan } from "../Observed.ts"
+import type { Observed, ObservedPlan } from "../scenario/Observed.ts"
 import { areCallsSpent, isSpent, stepsOf } from "./Budgets.ts"
 import type { PlanEnd } from "./PlanEnd.ts"
 import { sameCalls } from "./TrueFailure.ts"

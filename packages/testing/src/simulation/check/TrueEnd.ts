@@ -1,6 +1,6 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import { Duration } from "effect"
-import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
+import type { Observed, ObservedPlan, ObservedReader } from "../scenario/Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { askedAt, endsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
 import { isTrueAnswer } from "./TrueAnswer.ts"

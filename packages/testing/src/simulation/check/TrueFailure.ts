@@ -1,6 +1,6 @@
 import { resolve } from "@bowline/domain/plan/PlanRequest"
 import { Duration } from "effect"
-import type { Observed, ObservedAttempt, ObservedPlan } from "../Observed.ts"
+import type { Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 import { isSpent } from "./Budgets.ts"
 import { wasAway, wasHindered } from "./Fitness.ts"
 import { notSummarised } from "./Histories.ts"

@@ -1,5 +1,5 @@
-import type { SeededRandom } from "./SeededRandom.ts"
-import type { Loop } from "./Loop.ts"
+import type { SeededRandom } from "../scenario/SeededRandom.ts"
+import type { Loop } from "../process/Loop.ts"
 import type {
   Moment,
   Observed,
@@ -14,9 +14,9 @@ import type {
   ObservedTakeOver,
   ObservedWindow,
   Span
-} from "./Observed.ts"
-import { Process } from "./Process.ts"
-import type { StandingFault } from "./Scenario.ts"
+} from "../scenario/Observed.ts"
+import { Process } from "../process/Process.ts"
+import type { StandingFault } from "../scenario/Scenario.ts"
 
 /** One line of the story of a run. `at` is in milliseconds of virtual time since the run began. */
 export interface TraceLine {

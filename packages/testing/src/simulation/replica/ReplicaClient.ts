@@ -7,8 +7,8 @@ import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Context, Data, Effect, Layer, Schema, type Scope, Stream } from "effect"
-import { across, type Process } from "./Process.ts"
-import type { World } from "./World.ts"
+import { across, type Process } from "../process/Process.ts"
+import type { World } from "../world/World.ts"
 
 /** The connection is gone, and with it the answer: the replica was killed, or the network has broken. */
 export class Broken extends Data.TaggedError("Broken") {}
@@ -50,7 +50,7 @@ export class ReplicaClient extends Context.Service<
     /** Decides about every call of the plan that waits. */
     readonly decide: (plan: PlanId, decision: Decision["decision"]) => Answered
   }
->()("@bowline/testing/simulation/ReplicaClient") {}
+>()("@bowline/testing/simulation/replica/ReplicaClient") {}
 
 /** The process that a client reaches, and the world that it comes from. */
 export interface Site {

@@ -1,5 +1,5 @@
-import type { Moment } from "./Observed.ts"
-import type { SeededRandom } from "./SeededRandom.ts"
+import type { Moment } from "../scenario/Observed.ts"
+import type { SeededRandom } from "../scenario/SeededRandom.ts"
 
 /** Something that happens in one process at one time. */
 interface Timer {

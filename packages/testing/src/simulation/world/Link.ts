@@ -2,7 +2,7 @@ import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import type { Notice } from "@bowline/runtime/unstable/store/Notices"
 import { Audience, Notices } from "@bowline/runtime/unstable/store/Notices"
 import { Effect } from "effect"
-import type { Process } from "./Process.ts"
+import type { Process } from "../process/Process.ts"
 import type { World } from "./World.ts"
 
 /** How long a replica waits for an answer of the store, as for a database; in milliseconds. */

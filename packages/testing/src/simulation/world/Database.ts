@@ -15,7 +15,7 @@ import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { Context, Duration, Effect, Layer, Scope } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { type Link, Noticeboard } from "./Link.ts"
-import type { Moment } from "./Observed.ts"
+import type { Moment } from "../scenario/Observed.ts"
 import { planIn, type World } from "./World.ts"
 
 /** What a store brings. */

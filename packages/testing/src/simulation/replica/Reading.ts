@@ -2,9 +2,9 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Effect } from "effect"
 import type { Audience, ReplicaClient, Refused } from "./ReplicaClient.ts"
-import type { ObservedReader } from "./Observed.ts"
+import type { ObservedReader } from "../scenario/Observed.ts"
 import type { Replica } from "./Replica.ts"
-import type { Open, World } from "./World.ts"
+import type { Open, World } from "../world/World.ts"
 
 /** Until the caller knows the id of its plan. */
 const nobody = PlanId.make("plan_00000000-0000-4000-8000-000000000000")

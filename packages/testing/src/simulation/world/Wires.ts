@@ -1,10 +1,10 @@
 import { Cause, Deferred, Effect, Exit, type Fiber, Queue, Stream } from "effect"
 import type { HttpClient } from "effect/http"
-import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
-import { clientOf, type Connection, type Pieces } from "../http/internal/MemoryClient.ts"
-import { respond } from "../http/internal/respond.ts"
-import * as RequestLog from "../http/RequestLog.ts"
-import type { Process } from "./Process.ts"
+import { Fault, type Host, type HostRequest, type HostResponse } from "../../http/Host.ts"
+import { clientOf, type Connection, type Pieces } from "../../http/internal/MemoryClient.ts"
+import { respond } from "../../http/internal/respond.ts"
+import * as RequestLog from "../../http/RequestLog.ts"
+import type { Process } from "../process/Process.ts"
 import type { World } from "./World.ts"
 
 /** The header by which a host learns which replica asks. */

@@ -1,8 +1,8 @@
 import type { Array as Arrays } from "effect"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
 import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
-import { SeededRandom } from "./SeededRandom.ts"
-import type { CallerAct, Fault, Scenario, ScenarioPlan } from "./Scenario.ts"
+import { SeededRandom } from "../scenario/SeededRandom.ts"
+import type { CallerAct, Fault, Scenario, ScenarioPlan } from "../scenario/Scenario.ts"
 
 /** A plan and faults that meet: to draw them by chance takes many seeds. */
 interface Plot {

@@ -2,7 +2,7 @@ import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
-import type { SeededRandom } from "./SeededRandom.ts"
+import type { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { Loop } from "./Loop.ts"
 
 type Task = () => void

@@ -9,7 +9,7 @@ import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
-import type { Asked } from "../provider/Script.ts"
+import type { Asked } from "../../provider/Script.ts"
 import type { Budget } from "./Scenario.ts"
 
 /**

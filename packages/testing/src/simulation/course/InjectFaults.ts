@@ -1,10 +1,10 @@
 import { Effect } from "effect"
-import type { Cluster } from "./Cluster.ts"
-import type { Replica } from "./Replica.ts"
-import type { Fault } from "./Scenario.ts"
-import type { Wires } from "./Wires.ts"
-import type { ObservedRequest } from "./Observed.ts"
-import type { Open, World } from "./World.ts"
+import type { Cluster } from "../replica/Cluster.ts"
+import type { Replica } from "../replica/Replica.ts"
+import type { Fault } from "../scenario/Scenario.ts"
+import type { Wires } from "../world/Wires.ts"
+import type { ObservedRequest } from "../scenario/Observed.ts"
+import type { Open, World } from "../world/World.ts"
 
 /** An answer of the store that takes longer than this counts as no connection. */
 const slowMs = 200

@@ -1,8 +1,8 @@
 import { lengthOf, times } from "./DrawPlan.ts"
-import type { SeededRandom } from "./SeededRandom.ts"
-import { peerTools } from "./Peers.ts"
-import type { Fault, McpFault, PeerFault, ProviderFault, ScenarioPlan } from "./Scenario.ts"
-import { mcpTools } from "./Servers.ts"
+import type { SeededRandom } from "../scenario/SeededRandom.ts"
+import { peerTools } from "../world/Peers.ts"
+import type { Fault, McpFault, PeerFault, ProviderFault, ScenarioPlan } from "../scenario/Scenario.ts"
+import { mcpTools } from "../world/Servers.ts"
 
 /** Which kinds of faults a scenario may have: all of them, unless they are named. `peers` are MCP servers, too. */
 export type FaultKind = "provider" | "network" | "store" | "process" | "callers" | "peers"

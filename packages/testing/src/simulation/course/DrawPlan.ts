@@ -1,7 +1,7 @@
-import type { SeededRandom } from "./SeededRandom.ts"
-import { peerTools } from "./Peers.ts"
-import type { Budget, CallerAct, Scenario, ScenarioCall, ScenarioPlan, ScenarioStep } from "./Scenario.ts"
-import { mcpTools } from "./Servers.ts"
+import type { SeededRandom } from "../scenario/SeededRandom.ts"
+import { peerTools } from "../world/Peers.ts"
+import type { Budget, CallerAct, Scenario, ScenarioCall, ScenarioPlan, ScenarioStep } from "../scenario/Scenario.ts"
+import { mcpTools } from "../world/Servers.ts"
 
 /** What plans spend their time with: `quick` ones are over in a few seconds, others outlast the lease of a writer that is gone. */
 type Pace = "quick" | "talks" | "works"

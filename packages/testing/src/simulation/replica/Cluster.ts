@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { Load } from "./Process.ts"
+import type { Load } from "../process/Process.ts"
 import { Replica, type Surroundings } from "./Replica.ts"
 
 /** How soon a supervisor starts a process again that could not start, in milliseconds. */

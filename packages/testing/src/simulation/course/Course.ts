@@ -1,15 +1,15 @@
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Duration, Effect, Fiber } from "effect"
-import { Caller } from "./Callers.ts"
-import type { Cluster } from "./Cluster.ts"
-import type { Database } from "./Database.ts"
+import { Caller } from "../replica/Callers.ts"
+import type { Cluster } from "../replica/Cluster.ts"
+import type { Database } from "../world/Database.ts"
 import { injectFaults } from "./InjectFaults.ts"
-import type { Load } from "./Process.ts"
-import { models } from "./Replica.ts"
-import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
-import type { Wires } from "./Wires.ts"
-import type { World } from "./World.ts"
+import type { Load } from "../process/Process.ts"
+import { models } from "../replica/Replica.ts"
+import { plainPlan, type Scenario, type ScenarioPlan } from "../scenario/Scenario.ts"
+import type { Wires } from "../world/Wires.ts"
+import type { World } from "../world/World.ts"
 
 /** How long after its deadline, and the time of a lease, a plan may still be open before the run goes on without it, in milliseconds. */
 const tooLate = 75_000

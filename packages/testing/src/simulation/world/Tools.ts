@@ -3,7 +3,7 @@ import type { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { Effect, Exit, References } from "effect"
 import type { Database } from "./Database.ts"
 import type { Open, World } from "./World.ts"
-import type { ObservedCall } from "./Observed.ts"
+import type { ObservedCall } from "../scenario/Observed.ts"
 
 type Tool = (typeof LocalTools.Service)[number]
 
