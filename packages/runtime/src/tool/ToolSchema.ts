@@ -1,6 +1,6 @@
 import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import type { Ajv } from "ajv"
-import { Result } from "effect"
+import { Result, Struct } from "effect"
 import { type Draft, draftOf, drafts } from "./internal/Validation.ts"
 import type { JsonSchema } from "./Tool.ts"
 
@@ -147,7 +147,7 @@ const metaSchemaProblem = (schema: JsonSchema, draft: Draft): string | undefined
   const known = metaSchemaOf(draft)
   return Result.match(
     Result.try({
-      try: () => known.validateSchema({ ...schema, $schema: undefined }),
+      try: () => known.validateSchema(Struct.omit(schema, ["$schema"])),
       catch: (error) => (error instanceof Error ? error.message : String(error))
     }),
     {
