@@ -16,13 +16,15 @@ export interface Model {
   readonly price?: { readonly input: number; readonly cached?: number; readonly output: number }
 }
 
+const refusable = ["temperature", "top_p", "stop", "seed", "reasoning_effort"] as const
+
 /** The fields of a sampling that the model refuses. One that is known not to reason refuses to be told how much it should. */
 export const refusedOf = (
   sampling: Sampling,
   model: Pick<Model, "isReasoning" | "refuses"> | undefined
-): ReadonlyArray<string> => {
+): ReadonlyArray<(typeof refusable)[number]> => {
   const refused = [...(model?.refuses ?? []), ...(model?.isReasoning === false ? ["reasoning_effort"] : [])]
-  return Object.keys(sampling).filter((field) => refused.includes(field))
+  return refusable.filter((field) => sampling[field] !== undefined && refused.includes(field))
 }
 
 /** What these tokens of the model cost. */

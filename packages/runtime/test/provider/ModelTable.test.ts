@@ -91,7 +91,7 @@ describe("ModelTable", () => {
       reasoning_effort: "low",
       max_tokens: 9
     }
-    assert.deepStrictEqual(ModelTable.refusedOf(sampling, ModelTable.find(id)), refused)
+    assert.deepStrictEqual<ReadonlyArray<string>>(ModelTable.refusedOf(sampling, ModelTable.find(id)), refused)
   })
 
   const overrides = ModelTable.overrides([
