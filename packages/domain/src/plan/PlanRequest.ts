@@ -13,7 +13,7 @@ export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
 export type OnBusy = typeof OnBusy.Type
 
-/** What the final answer has to be: any text, or JSON that matches a JSON Schema 2020-12. */
+/** What the final answer has to be: any text, or JSON that matches a JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
 export const ResponseFormat = Schema.Union([
   Schema.Literal("text"),
   Schema.Struct({ type: Schema.tag("json_schema"), schema: Schema.Record(Schema.String, Schema.Json) })
