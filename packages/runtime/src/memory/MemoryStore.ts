@@ -18,7 +18,7 @@ import { abandoned } from "./internal/MemoryTakeOvers.ts"
 import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
-import { makeSessionStore } from "./internal/MemorySessions.ts"
+import { dropReplaced, makeSessionStore } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
@@ -98,6 +98,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       memory.replicas.set(plan.replica, now + Duration.toMillis(firstBreath))
     }
     session.last_active_at = createdAt
+    const dropped = plan.replaces ? dropReplaced(memory, session, plan.echo) : []
     for (const agent of request.agents) session.agents.set(agent.name, summary(agent))
     for (const message of plan.messages) append(session, plan_id, message, createdAt)
     if (prior !== "") session.priors.push(prior)
@@ -120,7 +121,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
     memory.open.set(plan_id, record)
     memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
     memory.touch(session)
-    return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
+    return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence, dropped }
   }),
   guardOf: (id, replica) =>
     Effect.sync(() => {
