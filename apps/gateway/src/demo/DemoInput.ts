@@ -19,7 +19,8 @@ const maxDepth = 8
 
 const isJson = Schema.is(Schema.Json)
 const isObject = (value: unknown): value is JsonSchema => Predicate.isObject(value) && isJson(value)
-const listOf = (value: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (Array.isArray(value) ? value : [])
+const isList = Schema.is(Schema.Array(Schema.Json))
+const listOf = (value: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (isList(value) ? value : [])
 
 /** What a question has to offer. Each number is used once. */
 interface Words {
@@ -43,8 +44,7 @@ export const makeInput = (schema: JsonSchema, text: string): JsonSchema => {
     const preset = part["const"] ?? part["default"] ?? first
     const choices = [...listOf(part["anyOf"]), ...listOf(part["oneOf"]), ...listOf(part["allOf"])]
     const type = typeOf(part)
-    if (Array.isArray(part["enum"]))
-      return part["const"] ?? chosen(part["enum"], words) ?? preset ?? part["enum"][0] ?? ""
+    if (isList(part["enum"])) return part["const"] ?? chosen(part["enum"], words) ?? preset ?? part["enum"][0] ?? ""
     if (type === undefined && choices.length > 0 && depth < maxDepth) {
       return value(choices.find((choice) => typeOf(resolve(schema, choice)) !== "null") ?? null, name, depth + 1)
     }
@@ -86,7 +86,7 @@ const resolve = (root: JsonSchema, given: Schema.Json | undefined): JsonSchema =
 }
 
 const typeOf = ({ properties, type }: JsonSchema): Schema.Json | undefined =>
-  (Array.isArray(type) ? type.find((one) => one !== "null") : type) ?? (properties === undefined ? undefined : "object")
+  (isList(type) ? type.find((one) => one !== "null") : type) ?? (properties === undefined ? undefined : "object")
 
 /** The member of an enumeration that the question mentions. */
 const chosen = (members: ReadonlyArray<Schema.Json>, { text }: Words): Schema.Json | undefined =>
