@@ -68,6 +68,8 @@ const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
 export class NewPlans extends Context.Service<
   NewPlans,
   {
+    /** Refuses what `start` refuses before it looks at what is stored. */
+    readonly check: (asked: Asked) => Effect.Effect<void, InvalidRequest | HopsExceeded | NotAccepting>
     /** A caller that is interrupted before `use` counts as a reader that has disconnected from the plan. */
     readonly start: <A, R>(
       asked: Asked,
@@ -154,6 +156,7 @@ export class NewPlans extends Context.Service<
       })
 
       return {
+        check: ({ caller, request, route = direct }) => Effect.asVoid(check(caller, request, route)),
         isKnown: (id) => creations.isPending(id) || running.find(id) !== undefined,
         find: (id) => Effect.map(creations.decided(id), () => running.find(id)),
         start: (asked, use) =>

@@ -42,6 +42,8 @@ export class PlanStreams extends Context.Service<
       InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
+    /** Refuses what `start` refuses before it looks at what is stored: for a caller that drops something before it asks. */
+    readonly check: (asked: Asked) => Effect.Effect<void, InvalidRequest | HopsExceeded | NotAccepting>
     /**
      * The frames of the plan after the seq `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
      * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes. `leaveRunning` does nothing for
@@ -119,7 +121,7 @@ export class PlanStreams extends Context.Service<
           Effect.catchTag("NotFound", () => start(asked))
         )
 
-      return { start, read }
+      return { start, check: newPlans.check, read }
     })
   )
 }
