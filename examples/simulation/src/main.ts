@@ -1,5 +1,6 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { type AppWorld, simulate } from "@bowline/testing/simulation/Simulation"
+import { type AppWorld, type Scenario, simulate } from "@bowline/testing/simulation/Simulation"
+import { tellFailure } from "@bowline/testing/simulation/Story"
 import assert from "node:assert/strict"
 import * as ShopTools from "./ShopTools.ts"
 
@@ -18,31 +19,31 @@ const script: NonNullable<AppWorld["script"]> = ({ messages }) => {
   return results.length > 1 ? [say("The shop is closed.")] : [callTool("find_order", { order })]
 }
 
-type Scenario = NonNullable<Parameters<typeof simulate>[0]["scenario"]>
-
-/** Runs a seed, or what is to happen, with a shop of its own, and gives what is wrong. */
-const run = async (seed: number, mayRepeat: boolean, scenario?: Scenario) => {
+/** A shop of its own for each run, and its rule. */
+const shop = (mayRepeat: boolean) => (): AppWorld => {
   const payments: Array<string> = []
-  const { violations } = await simulate({
-    seed,
-    ...(scenario !== undefined && { scenario }),
-    // The context window of a real model: no history is compacted.
-    config: { contextWindow: 128_000 },
-    world: {
-      script,
-      tools: ShopTools.layer({ mayRepeat, onPaid: (order) => void payments.push(order) }),
-      questions: ["Pay my order."]
-    },
+  return {
+    script,
+    tools: ShopTools.layer({ mayRepeat, onPaid: (order) => void payments.push(order) }),
+    questions: ["Pay my order."],
     rules: {
       "nothing is paid twice": () =>
         payments.filter((order, index) => payments.indexOf(order) < index).map((order) => `${order} is paid again`)
     }
-  })
-  return violations.map(({ rule, what }) => `${rule}: ${what}`)
+  }
 }
+const careful = shop(false)
+const careless = shop(true)
+
+// The context window of a real model: no history is compacted.
+const config = { contextWindow: 128_000 }
 
 const began = performance.now()
-for (let seed = 1; seed <= seeds; seed++) assert.deepEqual(await run(seed, false), [], `Seed ${seed}`)
+for (let seed = 1; seed <= seeds; seed++) {
+  const options = { seed, world: careful, config }
+  const run = await simulate(options)
+  if (run.violations.length > 0) assert.fail((await tellFailure(run, options)).join("\n"))
+}
 console.log(`${seeds} seeds in ${((performance.now() - began) / 1_000).toFixed(1)} s: nothing is paid twice`)
 
 /** One plan, and a process that is killed so many milliseconds after the beginning. Another one takes the plan over. */
@@ -72,7 +73,10 @@ const killedAt = (at: number): Scenario => ({
 // A shop that says that a payment may be repeated. A process that dies just behind it has it paid again.
 const found: Array<string> = []
 for (let at = 500; found.length === 0 && at < 10_000; at += 200) {
-  found.push(...(await run(1, true, killedAt(at))).map((what) => `killed at ${at} ms, ${what}`))
+  const options = { seed: 1, world: careless, config, scenario: killedAt(at) }
+  const run = await simulate(options)
+  if (run.violations.length > 0) found.push(...(await tellFailure(run, options, 20)))
 }
-assert.match(found.join(), /nothing is paid twice/)
-console.log(`Found in a shop whose payments may be repeated: ${found.join()}`)
+const end = found.slice(-4).join("\n")
+assert.match(end, /nothing is paid twice: p0 is paid again\nThe faults that it takes:\n.*"Kill"/)
+console.log(`Found in a shop whose payments may be repeated:\n${end}`)

@@ -47,6 +47,10 @@ export const run = Effect.fnUntraced(
       Effect.catchTags({
         ServeError: ({ cause }) => failed(`${places(config, "host", "port")}: Cannot listen: ${reasonOf(cause)}`),
         StorageError: (error) => cannotStore(config, error),
+        MigrationBlocked: ({ message }) =>
+          failed(
+            `${places(config, "databaseUrl")}: ${message}. End those that hold it, and start again: the next start goes on from there`
+          ),
         DataDirInUse: ({ message }) =>
           new Ended({
             code: exitCodes.configuration,

@@ -48,10 +48,17 @@ export const choose = (
   }
 }
 
-const toModel = ({ context_window, output_limit, price, reasoning }: FileModel): Partial<ModelTable.Model> => ({
+const toModel = ({
+  context_window,
+  output_limit,
+  price,
+  reasoning,
+  refuses
+}: FileModel): Partial<ModelTable.Model> => ({
   ...(context_window === undefined ? {} : { contextWindow: context_window }),
   ...(output_limit === undefined ? {} : { outputLimit: output_limit }),
   ...(reasoning === undefined ? {} : { isReasoning: reasoning }),
+  ...(refuses === undefined ? {} : { refuses }),
   ...(price === undefined ? {} : { price })
 })
 

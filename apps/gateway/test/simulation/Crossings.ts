@@ -91,8 +91,8 @@ export const allOf = (plan: PlanId): ReturnType<typeof requestsOf> => [
   tool("plan", { question })
 ]
 
-/** The caller has asked too often, or the replica does not reach the store or shuts down. */
-const passing = /^(429|503) |"unavailable"|"draining"/
+/** The caller has asked too often, or the replica does not reach the store or shuts down. A tool of MCP says it in a text of JSON within JSON. */
+const passing = /^(429|503) |\\?"(unavailable|draining)\\?"/
 
 /** What is wrong with an answer that has told of these plans of others. */
 export const wrongIn = (

@@ -1,5 +1,5 @@
 import { type Options, simulate } from "@bowline/testing/simulation/Simulation"
-import { tellFailure } from "@bowline/testing/unstable/simulation/Story"
+import { tellFailure } from "@bowline/testing/simulation/Story"
 import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"

@@ -13,7 +13,7 @@ export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
 export type OnBusy = typeof OnBusy.Type
 
-/** What the final answer has to be: any text, or JSON that matches a JSON Schema 2020-12. */
+/** What the final answer has to be: any text, or JSON that matches a JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
 export const ResponseFormat = Schema.Union([
   Schema.Literal("text"),
   Schema.Struct({ type: Schema.tag("json_schema"), schema: Schema.Record(Schema.String, Schema.Json) })
@@ -61,7 +61,7 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 /** An earlier message, from a caller that keeps the history itself. */
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
-/** How the model is to answer. What the provider's wire does not have is left out. A model may refuse the rest, which fails the plan. */
+/** How the model is to answer. What the provider's wire does not have, or the model is known to refuse, is left out. */
 export const Sampling = Schema.Struct({
   temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))),
   top_p: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),

@@ -106,7 +106,7 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
   return Effect.fnUntraced(
     function* () {
       // A drain waits for plans that are being taken over, too.
-      yield* running.reserveAnyway
+      yield* running.delayDrain
       yield* lock.expectLeases
       const limit = Math.max(running.room(), leastTaken)
       // This replica's own plans that were stored after it had stopped waiting for the answer.

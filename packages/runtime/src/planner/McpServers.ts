@@ -13,9 +13,6 @@ import { PlannerError } from "./PlannerError.ts"
 /** How long all servers have together to be connected and to list their tools. */
 const timeLimit = "10 seconds"
 
-/** Servers of the protocol's first SDKs write draft-07. */
-const drafts = ["2020-12", "draft-07"] as const
-
 /** The longest name and the longest description of a tool: the model reads both in every step. */
 const maxName = 256
 const maxDescription = 4_096
@@ -68,9 +65,9 @@ const obstacle = (terms: ServerTerms, tool: McpTool, trust: ToolTrust, given: Gi
   if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
   if (tool.name === "" || tool.name.length > maxName) return `Its name does not have 1..${maxName} characters`
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
-  const input = ToolSchema.problem(tool.inputSchema, drafts)
+  const input = ToolSchema.problem(tool.inputSchema)
   if (input !== undefined) return `Its input schema cannot be used. ${input}`
-  const output = tool.outputSchema === null ? undefined : ToolSchema.problem(tool.outputSchema, drafts)
+  const output = tool.outputSchema === null ? undefined : ToolSchema.problem(tool.outputSchema)
   return output === undefined ? undefined : `Its output schema cannot be used. ${output}`
 }
 

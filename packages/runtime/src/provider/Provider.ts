@@ -31,7 +31,7 @@ export interface ProviderRequest {
    * `facts`.
    */
   readonly maxOutputTokens?: number | undefined
-  /** The adapter leaves out what its wire does not have. */
+  /** It has nothing that the table says that the model refuses. The adapter leaves out what its wire does not have. */
   readonly sampling?: Omit<Sampling, "max_tokens"> | undefined
 }
 

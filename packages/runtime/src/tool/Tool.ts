@@ -4,7 +4,7 @@ import type { Effect, Schema } from "effect"
 import type { OpenTask, PeerEvent } from "../remote/PeerClient.ts"
 import type { KnownToolId } from "../store/ApprovalStore.ts"
 
-/** A JSON Schema 2020-12. */
+/** A JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
 export type JsonSchema = { readonly [key: string]: Schema.Json }
 
 export type ToolInput = { readonly [key: string]: Schema.Json }

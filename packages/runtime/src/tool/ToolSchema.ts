@@ -1,8 +1,7 @@
 import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
-import { Ajv } from "ajv"
-import { Ajv2020 } from "ajv/dist/2020.js"
-import { Result } from "effect"
-import { isDraft07 } from "./internal/Validation.ts"
+import type { Ajv } from "ajv"
+import { Result, Struct } from "effect"
+import { type Draft, draftOf, drafts } from "./internal/Validation.ts"
 import type { JsonSchema } from "./Tool.ts"
 
 /** Bounds on one schema. `characters` are those of its JSON. */
@@ -11,19 +10,21 @@ const limits = { characters: 65_536, references: 512, alternatives: 1_024, patte
 /** How many characters the schemas of one plan may have together: each is looked at before the plan starts. */
 export const maxCharacters = 524_288
 
-/** The drafts of JSON Schema that a schema may be written in. One of draft-07 says so in `$schema`. */
-type Draft = "2020-12" | "draft-07"
+/** Each knows the meta-schema of its draft and nothing else, and compiles no schema of a stranger. One is made when the first schema of its draft comes. */
+const metaSchemas = new Map<Draft, Pick<Ajv, "validateSchema" | "errorsText" | "errors">>()
 
-/** They know a meta-schema each and nothing else. They compile no schema of a stranger. */
-const options = { strict: false, validateFormats: false, logger: false } as const
-const metaSchema = new Ajv2020(options)
-const metaSchema07 = new Ajv(options)
+const metaSchemaOf = (draft: Draft) => {
+  const known =
+    metaSchemas.get(draft) ?? new drafts[draft].Version({ strict: false, validateFormats: false, logger: false })
+  metaSchemas.set(draft, known)
+  return known
+}
 
 /** The meta-schema's own documents, which a schema may refer to. */
-const isMetaSchema = (schema: JsonSchema, document: string): boolean =>
-  isDraft07(schema)
+const isMetaSchema = (draft: Draft, document: string): boolean =>
+  draft === "draft-07"
     ? document === "http://json-schema.org/draft-07/schema"
-    : document.startsWith("https://json-schema.org/draft/2020-12/")
+    : document.startsWith(`https://json-schema.org/draft/${draft}/`)
 
 /** Keywords with schemas by names: what stands in them is a name, not a keyword. */
 const byName: ReadonlySet<string> = new Set([
@@ -57,6 +58,7 @@ const countKeyword = (parts: Parts, key: string, value: unknown, isRoot: boolean
   switch (key) {
     case "$ref":
     case "$dynamicRef":
+    case "$recursiveRef":
       if (typeof value === "string") parts.references.push(value)
       return
     case "$anchor":
@@ -122,9 +124,9 @@ const leadsSomewhere = (schema: JsonSchema, pointer: string): boolean => {
 }
 
 /** Whether a reference leads to a place in the schema, or to the meta-schema. No other document is fetched. */
-const isResolvable = (schema: JsonSchema, { anchors }: Parts, reference: string): boolean => {
+const isResolvable = (schema: JsonSchema, draft: Draft, { anchors }: Parts, reference: string): boolean => {
   const [document = "", fragment = ""] = reference.split("#", 2)
-  if (isMetaSchema(schema, document)) return true
+  if (isMetaSchema(draft, document)) return true
   const base = URL.parse(typeof schema["$id"] === "string" ? schema["$id"] : "", "schema:///")
   if (base === null || URL.parse(document, base.href)?.href !== base.href) return false
   return fragment === "" || (fragment.startsWith("/") ? leadsSomewhere(schema, fragment) : anchors.has(fragment))
@@ -140,11 +142,12 @@ const countProblem = ({ alternatives, patterns, references }: Parts): string | u
   return undefined
 }
 
+/** The draft is known: its name has more than one spelling, of which the library has one. */
 const metaSchemaProblem = (schema: JsonSchema, draft: Draft): string | undefined => {
-  const known = draft === "draft-07" ? metaSchema07 : metaSchema
+  const known = metaSchemaOf(draft)
   return Result.match(
     Result.try({
-      try: () => known.validateSchema(schema),
+      try: () => known.validateSchema(Struct.omit(schema, ["$schema"])),
       catch: (error) => (error instanceof Error ? error.message : String(error))
     }),
     {
@@ -154,6 +157,9 @@ const metaSchemaProblem = (schema: JsonSchema, draft: Draft): string | undefined
   )
 }
 
+const unknownDraft = ({ $schema }: JsonSchema): string =>
+  `Expected a $schema of JSON Schema draft-07, 2019-09 or 2020-12, or none, got ${JSON.stringify($schema).slice(0, 200)}`
+
 /** How many characters the schema has as JSON. */
 export const charactersOf = (schema: JsonSchema): number => JSON.stringify(schema).length
 
@@ -161,7 +167,7 @@ export const charactersOf = (schema: JsonSchema): number => JSON.stringify(schem
  * Says what was expected of a schema in place of what it is, if anything. Everything is counted, and nothing is compiled: a schema that passes may still
  * turn out to be unusable when its tool is first called.
  */
-export const problem = (schema: JsonSchema, drafts: ReadonlyArray<Draft> = ["2020-12"]): string | undefined => {
+export const problem = (schema: JsonSchema): string | undefined => {
   const unfit = JsonValue.problem(schema)
   if (unfit !== undefined) return unfit
   const characters = charactersOf(schema)
@@ -169,12 +175,15 @@ export const problem = (schema: JsonSchema, drafts: ReadonlyArray<Draft> = ["202
   const parts = partsOf(schema)
   const tooMany = countProblem(parts)
   if (tooMany !== undefined) return `Expected ${tooMany}`
-  const draft = drafts.find((known) => known === "draft-07" && isDraft07(schema)) ?? "2020-12"
+  const draft = draftOf(schema)
+  if (draft === undefined) return unknownDraft(schema)
   const wrong = metaSchemaProblem(schema, draft)
   if (wrong !== undefined) return `Expected a JSON Schema ${draft}: ${wrong}`
   const pattern = parts.patterns.find((text) => !isPattern(text))
   if (pattern !== undefined) return `Expected regular expressions, got ${JSON.stringify(pattern)}`
-  const reference = parts.hasDocuments ? undefined : parts.references.find((text) => !isResolvable(schema, parts, text))
+  const reference = parts.hasDocuments
+    ? undefined
+    : parts.references.find((text) => !isResolvable(schema, draft, parts, text))
   return reference === undefined
     ? undefined
     : `Expected references to places in the schema, got ${JSON.stringify(reference)}`

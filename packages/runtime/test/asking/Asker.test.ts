@@ -98,6 +98,20 @@ describe("Asker", () => {
     }).pipe(provide([[error(500)], [say("one")], [error(500)], [error(500)], [error(500)]]))
   )
 
+  it.effect("gives a fallback model all its retries, however many the first model has used up", () =>
+    Effect.gen(function* () {
+      const { learned, listener } = listening()
+      const models = [model, "scripted/other"]
+      const asking = yield* (yield* Asker).begin({ ...subject, models }, listener)
+      const asked = yield* Effect.forkChild(Effect.result(asking.ask(() => Effect.succeed(question))))
+      yield* TestClock.adjust("5 minutes")
+      assert.deepInclude(yield* Fiber.join(asked), { _tag: "Failure" })
+      const waits = learned.flatMap(([what, , waits, next]) => (what === "retrying" ? [[next, waits]] : []))
+      const retries = (next: string) => Array.from({ length: 3 }, () => [next, true])
+      assert.deepStrictEqual(waits, [...retries(model), ["scripted/other", false], ...retries("scripted/other")])
+    }).pipe(provide(() => [error(500)]))
+  )
+
   it.effect("asks a question that was refused as too long once more, if it can be made shorter", () =>
     Effect.gen(function* () {
       const { learned, listener } = listening(Effect.succeed(true))

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { stall, wait } from "@bowline/testing/http/Move"
 import type { Asked, Script } from "@bowline/testing/unstable/provider/Script"
-import { say } from "@bowline/testing/provider/Turn"
+import { errorChunk, say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Logger, Option, Redacted, Scope, Stream } from "effect"
@@ -44,6 +44,36 @@ describe("a plan whose process has died", () => {
       assert.deepStrictEqual(yield* history(session_id), [
         ["user", "?"],
         ["assistant", "whole"]
+      ])
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("leaves its session the text that readers were still shown, and none that was retracted", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const half = [say("taken back"), errorChunk({ message: "boom", code: 500 })]
+      const script: Script = () => (asked++ === 0 ? half : [say("half"), stall])
+      const config = { resume: false }
+      const first = yield* mortal({ script, config })
+      const second = yield* mortal({ script, config })
+      const { plan_id, session_id } = yield* post({ question: "?", session_id: "s", ...stays }).pipe(first.on)
+      yield* pass("10 seconds", "100 millis")
+      first.kill()
+      const events = yield* replayed(second, plan_id)
+      assert.deepStrictEqual(names(events), [
+        "session",
+        "plan",
+        "step",
+        "text.delta",
+        "text.retract",
+        "retry",
+        "text.delta",
+        "error",
+        "done"
+      ])
+      assert.deepStrictEqual(yield* history(session_id), [
+        ["user", "?"],
+        ["assistant", "half"]
       ])
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )

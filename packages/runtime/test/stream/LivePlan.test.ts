@@ -236,6 +236,20 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect("counts a reader once whose connection ends and whose scope closes: who reads on keeps the plan", () =>
+    Effect.gen(function* () {
+      const { live, abandoned } = yield* make
+      const connection = yield* Scope.make()
+      const one = yield* Scope.provide(live.attach(0), connection)
+      const other = yield* comes(readers.reader(live))
+      one.connect(() => {})()
+      yield* Scope.close(connection, Exit.void)
+      assert.strictEqual(abandoned(), 0)
+      yield* other.leaves
+      assert.strictEqual(abandoned(), 1)
+    })
+  )
+
   it.effect("is not abandoned by readers who disconnect when the plan is over", () =>
     Effect.gen(function* () {
       const { live, abandoned } = yield* make

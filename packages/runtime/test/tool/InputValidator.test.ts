@@ -53,6 +53,20 @@ describe("InputValidator", () => {
       })
     )
 
+    it.effect("holds arguments to the draft that the schema names", () =>
+      Effect.gen(function* () {
+        const days = (items: object) => ({ properties: { days: { type: "array", ...items } } })
+        for (const $schema of [
+          "http://json-schema.org/draft-07/schema#",
+          "https://json-schema.org/draft/2019-09/schema"
+        ]) {
+          const schema = { $schema, ...days({ items: [{ type: "integer" }], additionalItems: false }) }
+          assert.strictEqual(yield* messageOf(schema, '{"days": [1]}'), "")
+          assert.match(yield* messageOf(schema, '{"days": [1, 2]}'), /\/days/)
+        }
+      })
+    )
+
     it.effect("takes arguments up to a size and a depth", () =>
       Effect.gen(function* () {
         assert.match(yield* messageOf({}, `{"a":"${"x".repeat(1_048_576)}"}`), /more than 1048576 characters/)

@@ -9,7 +9,15 @@ const tooDeep = (levels: number): JsonSchema => (levels === 0 ? {} : { not: tooD
 const wrong: ReadonlyArray<readonly [schema: JsonSchema, message: RegExp]> = [
   [{ properties: { a: { type: "strin" } } }, /^Expected a JSON Schema 2020-12: schema\/properties\/a\/type must be/],
   [{ properties: [] }, /^Expected a JSON Schema 2020-12: schema\/properties must be object/],
-  [{ $schema: "http://json-schema.org/draft-07/schema#" }, /^Expected a JSON Schema 2020-12: no schema with key/],
+  [
+    { $schema: "http://json-schema.org/draft-04/schema#" },
+    /^Expected a \$schema of JSON Schema draft-07, 2019-09 or 2020-12, or none, got "http:\/\/json-schema.org\/draft-04\/schema#"$/
+  ],
+  [{ $schema: 7 }, /^Expected a \$schema of JSON Schema draft-07, 2019-09 or 2020-12, or none, got 7$/],
+  [
+    { $schema: "https://json-schema.org/draft/2019-09/schema", allOf: many(513, { $recursiveRef: "#" }) },
+    /^Expected at most 512 references, got 513$/
+  ],
   [{ pattern: "(" }, /^Expected regular expressions, got "\("$/],
   [{ patternProperties: { "(": {} } }, /^Expected regular expressions, got "\("$/],
   [{ description: "x".repeat(65_536) }, /^Expected at most 65536 characters, got 65554$/],
@@ -35,11 +43,21 @@ const right: ReadonlyArray<JsonSchema> = [
 ]
 
 describe("ToolSchema", () => {
-  it("takes draft-07 only where it is accepted, and holds a schema to its meta-schema", () => {
-    const schema = { $schema: "http://json-schema.org/draft-07/schema#", items: [{ type: "string" }] }
-    assert.isUndefined(problem(schema, ["2020-12", "draft-07"]))
-    assert.isDefined(problem(schema))
-    assert.match(problem({ ...schema, items: 7 }, ["2020-12", "draft-07"]) ?? "", /^Expected a JSON Schema draft-07: /)
+  it("holds a schema to the meta-schema of the draft that it names", () => {
+    const drafts = [
+      [
+        "draft-07",
+        "http://json-schema.org/draft-07/schema#",
+        { items: [{ type: "string" }], dependencies: { a: ["b"] } }
+      ],
+      ["draft-07", "https://json-schema.org/draft-07/schema", { definitions: { a: true }, $ref: "#/definitions/a" }],
+      ["2019-09", "https://json-schema.org/draft/2019-09/schema", { items: [true], $recursiveRef: "#" }],
+      ["2020-12", "https://json-schema.org/draft/2020-12/schema#", { prefixItems: [true], $dynamicRef: "#" }]
+    ] as const
+    for (const [draft, $schema, schema] of drafts) {
+      assert.isUndefined(problem({ $schema, ...schema }), $schema)
+      assert.match(problem({ $schema, items: 7 }) ?? "", new RegExp(`^Expected a JSON Schema ${draft}: `))
+    }
   })
 
   it("says what is wrong with a schema, before anything of it is compiled", () => {

@@ -3,9 +3,8 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Data, Effect, Layer, Option, Runtime } from "effect"
 import { CliConfig, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { type Options, simulate } from "./Simulation.ts"
+import { type Options, print, simulate } from "./Simulation.ts"
 import { tellFailure } from "./Story.ts"
-import { print } from "./world/World.ts"
 
 /** 1: a rule is broken. 64 is `EX_USAGE` of `sysexits.h`. */
 const exitCodes = { broken: 1, usage: 64 } as const

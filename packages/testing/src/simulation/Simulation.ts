@@ -23,11 +23,12 @@ import * as Tools from "./world/Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./world/Wires.ts"
-import { type TraceLine, World } from "./world/World.ts"
+import { print, type TraceLine, World } from "./world/World.ts"
 
 export type { Checker, FaultKinds, MakeReplicaClient, Observed, Overrides, Scenario, TraceLine, Violation }
+export { print }
 
-/** What an app brings. */
+/** What an app brings to one run. */
 export interface AppWorld {
   /** Its tools, as `LocalTools.layer` gives them. Every process builds its own. */
   readonly tools?: Layer.Layer<never>
@@ -35,12 +36,15 @@ export interface AppWorld {
   readonly script?: (asked: Asked) => Turn
   /** What its callers ask. Each question has `FACT-` and the name of its plan in front. */
   readonly questions?: Arrays.NonEmptyReadonlyArray<string>
+  /** Its rules, beside those of the gateway: they may look at what its tools have done in this run. */
+  readonly rules?: Readonly<Record<string, Checker>>
 }
 
 /** What a run begins with. */
 export interface Options {
   readonly seed: number
-  readonly world?: AppWorld
+  /** Makes what an app brings, anew for each run: what its tools remember is of one run, also while a seed is shrunk. */
+  readonly world?: () => AppWorld
   /** What happens, instead of what the seed draws. */
   readonly scenario?: Scenario
   /** Ends the run after so many steps, each of which is one task of a process. Then nothing is checked. */
@@ -53,7 +57,7 @@ export interface Options {
   readonly store?: "memory" | "pglite"
   /** How callers reach a replica. By themselves they call its services. */
   readonly client?: MakeReplicaClient
-  /** Rules of an app, beside those of the gateway. */
+  /** Rules beside those of the gateway. */
   readonly rules?: Readonly<Record<string, Checker>>
 }
 
@@ -98,7 +102,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     seed,
     steps = Infinity
   } = options
-  const { questions, script, tools = defaultTools } = options.world ?? {}
+  const { questions, rules: ofApp, script, tools = defaultTools } = options.world?.() ?? {}
   const scenario =
     options.scenario ?? (questions ? drawAppScenario(seed, questions, faults) : drawScenario(seed, faults))
   const random = new SeededRandom(`run ${scenario.seed}`)
@@ -161,7 +165,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
       idle: course.idle
     })
     const { misuse, trace } = world
-    const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
+    const rules = isOver ? { ...checkers, ...options.rules, ...ofApp, "real world": () => misuse } : {}
     return {
       scenario,
       observed,

@@ -78,7 +78,7 @@ const tool: (typeof LocalTools.Service)[number] = {
 const run = () =>
   simulate({
     seed: 1,
-    world: { tools: Layer.succeed(LocalTools, [...Tools.tools, tool]) },
+    world: () => ({ tools: Layer.succeed(LocalTools, [...Tools.tools, tool]) }),
     scenario: {
       seed: 1,
       replicas: 1,

@@ -36,7 +36,11 @@ describe("bowline-simulate", () => {
     assert.match(stderr, /^Seed 1: .*, and 4 violations; looking for a smaller scenario …\n$/)
     const [wrong, smaller] = stdout.split("A smaller scenario that breaks the rule, too:")
     assert.include(wrong, "nothing is asked: p1 is asked")
-    assert.match(smaller ?? "", /^\n {2}1 replicas\n {2}plan [^\n]*\nWhat is wrong there:\n[^]* is asked by a\.1\n/)
+    assert.match(smaller ?? "", /^\n {2}1 replicas\n {2}plan [^\n]*\nIts story:\n[^]* is asked by a\.1\n/)
+    assert.match(
+      stdout,
+      /\nWhat is wrong there:\n( {2}nothing is asked: [^\n]*\n)+The faults that it takes:\n {2}none\n$/
+    )
   })
 
   it("refuses a wrong command line with 64, and names what is wrong", async () => {

@@ -1,10 +1,18 @@
+import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { assert, describe, it } from "@effect/vitest"
-import { say } from "../../src/provider/Turn.ts"
+import { Effect, Layer } from "effect"
+import { callTool, say } from "../../src/provider/Turn.ts"
 import { drawScenario, drawAppScenario } from "../../src/simulation/course/DrawScenario.ts"
 import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { type Fault, plainPlan, type Scenario } from "../../src/simulation/scenario/Scenario.ts"
-import { simulate } from "../../src/simulation/Simulation.ts"
+import { type AppWorld, simulate } from "../../src/simulation/Simulation.ts"
+import { tellFailure } from "../../src/simulation/Story.ts"
+import { tools } from "../../src/simulation/world/Tools.ts"
 import type { TraceLine } from "../../src/simulation/world/World.ts"
+
+type Tool = (typeof LocalTools.Service)[number]
+
+const did = { state: "completed", content: "did it" } as const
 
 /** What is seen of one plan whose steps call this tool, one behind the other, with these faults. */
 const run = async (
@@ -107,14 +115,14 @@ describe("the world of an app", () => {
     const { observed, violations } = await simulate({
       seed: 1,
       scenario: { seed: 1, replicas: 1, plans: [{ ...plainPlan, question: "Well?" }], faults: [] },
-      world: {
+      world: () => ({
         questions: ["Well?"],
         script: ({ messages }) => {
           const last = messages.at(-1)
           if (last?.role === "user") asked.push(last.text)
           return [say("Well.")]
         }
-      }
+      })
     })
     assert.deepStrictEqual(violations, [])
     assert.deepStrictEqual(asked, ["FACT-p0 Well?"])
@@ -122,6 +130,33 @@ describe("the world of an app", () => {
       observed.attempts.map(({ plan, said }) => `${plan} ${said}`),
       ["p0 Well.", "probe0 probe0.0.0 "]
     )
+  })
+
+  it("begins anew with each run, so that a tool with a state of its own shrinks to a run that fails, and its story ends with the reason", async () => {
+    const shop = (): AppWorld => {
+      const paid: Array<string> = []
+      const inputSchema = { type: "object" }
+      const pay: Tool = { ...tools[0], name: "pay", inputSchema, call: () => Effect.sync(() => (paid.push(""), did)) }
+      return {
+        tools: Layer.succeed(LocalTools, [pay]),
+        script: ({ messages }) =>
+          messages.some(({ role }) => role === "tool") ? [say("Paid.")] : [callTool("pay", {})],
+        rules: { "one is paid": () => (paid.length === 2 ? ["two are paid"] : []) }
+      }
+    }
+    const plans = ["p0", "p1"].map((name) => ({ ...plainPlan, name, session: name, question: "Pay.", steps: [] }))
+    const faults: ReadonlyArray<Fault> = [{ _tag: "NetworkReset", at: 9_000, replica: 0 }]
+    const options = { seed: 1, scenario: { seed: 1, replicas: 2, plans, faults }, world: shop }
+    const failed = await simulate(options)
+    const story = await tellFailure(failed, options)
+    assert.strictEqual(story[0], "Seed 1 breaks a rule. To repeat it: simulate({ seed: 1, world: shop })")
+    assert.include(story, "  1 replicas")
+    assert.deepStrictEqual(story.slice(-4), [
+      "What is wrong there:",
+      "  one is paid: two are paid",
+      "The faults that it takes:",
+      "  none"
+    ])
   })
 
   it("has each kind of fault at least half as often as the gateway's own, and one or two plans", () => {

@@ -70,7 +70,7 @@ export class PushNotifications extends Context.Service<
       // Without a configured key, what comes with credentials ends with this process: no other one can read them.
       const key = Option.getOrElse(yield* SecretKey, Sealing.newKey)
       const wake = Latch.makeUnsafe(false)
-      const fibers = yield* FiberMap.make<string>()
+      const fibers = yield* FiberMap.make<TargetKey>()
       if (a2a.hasPush) yield* keepNotifying(yield* makeNotify(store, key), { store, plans, replica, wake, fibers })
 
       return {
@@ -94,7 +94,7 @@ export class PushNotifications extends Context.Service<
           const target = { id, url, wire, scheme, secrets: sealed }
           yield* store.put(owner, task, target, { replica, cursor })
           // Another one may have had the id.
-          yield* FiberMap.remove(fibers, nameOf({ task_id: task, id }))
+          yield* FiberMap.remove(fibers, { task_id: task, id })
           wake.openUnsafe()
           return target
         })
@@ -158,36 +158,28 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
 })
 
 interface Keeping {
-  readonly store: PushStore["Service"]
-  readonly plans: Plans["Service"]
+  readonly store: Pick<PushStore["Service"], "claim">
+  readonly plans: Pick<Plans["Service"], "isDraining">
   readonly replica: ReplicaId
   readonly wake: Latch.Latch
-  /** By the names of targets. */
-  readonly fibers: FiberMap.FiberMap<string>
+  /** Those that notify a target. One that is claimed again, since other replicas had it meanwhile, takes the place of the former. */
+  readonly fibers: FiberMap.FiberMap<TargetKey>
 }
 
-const nameOf = ({ id, task_id }: TargetKey): string => `${task_id} ${id}`
-
 /** Claims targets and notifies each in a fiber of its own, until the scope closes. */
-const keepNotifying = Effect.fnUntraced(function* (
+export const keepNotifying = Effect.fnUntraced(function* (
   notify: (claimed: ClaimedTarget) => Effect.Effect<void>,
   { fibers, plans, replica, store, wake }: Keeping
 ) {
-  const running = new Map<string, TargetKey>()
   const claim = Effect.gen(function* () {
     if (yield* plans.isDraining) return
-    for (const claimed of yield* store.claim(replica, Array.from(running.values()), batch)) {
-      const key = { task_id: claimed.task_id, id: claimed.target.id }
-      const name = nameOf(key)
-      running.set(name, key)
-      yield* FiberMap.run(
-        fibers,
-        name,
-        Effect.ensuring(
-          notify(claimed),
-          Effect.sync(() => running.delete(name))
-        )
-      )
+    for (const claimed of yield* store.claim(
+      replica,
+      Array.from(fibers, ([key]) => key),
+      batch
+    )) {
+      const { target, task_id } = claimed
+      yield* FiberMap.run(fibers, { task_id, id: target.id }, notify(claimed))
     }
   })
   yield* claim.pipe(

@@ -110,7 +110,7 @@ export const open = Effect.fnUntraced(
           add(updates)
           updates = []
         }
-        if (rows.length < pageSize || fold.hasEnded) break
+        if (rows.length === 0 || fold.hasEnded) break
       }
       if (!fold.hasEnded) break
       const { next, plan: settled } = yield* chainAt(services, caller, task, at.plan)

@@ -1,5 +1,6 @@
-import { Ajv2020 } from "ajv/dist/2020.js"
 import { Ajv, type ErrorObject } from "ajv"
+import { Ajv2019 } from "ajv/dist/2019.js"
+import { Ajv2020 } from "ajv/dist/2020.js"
 
 /** The result of a check: the arguments match, or what is wrong with them and where, or that the schema itself is unusable. */
 export type Verdict =
@@ -29,9 +30,20 @@ const unusable = (error: unknown): Verdict => ({
   reason: error instanceof RangeError ? "It refers to itself without an end" : messageOf(error)
 })
 
-/** Whether a schema says that it is one of draft-07. Any other one is taken for 2020-12. */
-export const isDraft07 = ({ $schema }: { readonly [key: string]: unknown }): boolean =>
-  typeof $schema === "string" && /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/.test($schema)
+/** The drafts of JSON Schema that a schema may be written in. */
+export const drafts = {
+  "draft-07": { Version: Ajv, uri: /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/ },
+  "2019-09": { Version: Ajv2019, uri: /^https?:\/\/json-schema\.org\/draft\/2019-09\/schema#?$/ },
+  "2020-12": { Version: Ajv2020, uri: /^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/ }
+}
+export type Draft = keyof typeof drafts
+
+/** The draft that a schema names in `$schema`, or 2020-12 if it names none; undefined for any other name. */
+export const draftOf = ({ $schema }: { readonly [key: string]: unknown }): Draft | undefined => {
+  if ($schema === undefined) return "2020-12"
+  const names = ["draft-07", "2019-09", "2020-12"] as const
+  return typeof $schema === "string" ? names.find((name) => drafts[name].uri.test($schema)) : undefined
+}
 
 /** Where and what. A property that is one too many is named by the parameters alone. */
 const issueOf = ({ instancePath, keyword, message = keyword, params }: ErrorObject): string => {
@@ -45,7 +57,7 @@ const compile = (schema: unknown): Validation => {
   if (!isObject(schema)) throw new Error("Expected an object")
   let size = 0
   // One of its own for each schema: those of two callers may have the same `$id`.
-  const Version = isDraft07(schema) ? Ajv : Ajv2020
+  const { Version } = drafts[draftOf(schema) ?? "2020-12"]
   const ajv = new Version({
     strict: false,
     // It is done for strangers' schemas before: see `ToolSchema`.

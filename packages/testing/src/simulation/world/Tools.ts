@@ -34,7 +34,7 @@ const toolOf = (name: string): Tool => ({
 })
 
 /** The local tools of a gateway whose app brings none. */
-export const tools: ReadonlyArray<Tool> = ["work", "repeat"].map(toolOf)
+export const tools = [toolOf("work"), toolOf("repeat")] as const
 
 /** The same tool; each of its calls is noted. A call is known by its `key`, or else by its id. */
 export const noted = (world: World, database: Database, replica: string, tool: Tool): Tool => ({
