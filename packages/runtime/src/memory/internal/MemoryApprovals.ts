@@ -59,7 +59,7 @@ export const makeApprovalStore = (memory: Memory): ApprovalStore["Service"] => (
       const of = Array.from(memory.open.has(id) ? memory.approvals.values() : []).filter(
         ({ decision, plan }) => decision === undefined && plan.owner === owner && plan.plan.plan_id === id
       )
-      return of.reverse().map(shown)
+      return of.toReversed().map(shown)
     }),
   meetTools: (owner, digests, now) =>
     Effect.sync(() => {
