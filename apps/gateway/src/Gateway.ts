@@ -29,6 +29,7 @@ import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./edge/a2a/PushNotifications.ts"
 import * as ConfigReload from "./config/ConfigReload.ts"
+import { demoProvider } from "./config/DemoMode.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
@@ -46,6 +47,7 @@ const maxConnections = 10
 // Loaded only if needed: the embedded database alone costs more memory and time than everything else.
 const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
+const DemoModel = Effect.promise(() => import("./demo/DemoModel.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const stores = ({ database, sessionTtl }: Config) => {
@@ -76,16 +78,12 @@ const wires = {
   messages: AnthropicProvider.layer
 }
 
-const providers = (config: Config) =>
-  isDemo(config)
-    ? Layer.unwrap(
-        Effect.map(Demo, ({ Demo }) =>
-          Layer.unwrap(
-            Effect.map(Demo, ({ baseUrl }) => Providers.layer([OpenAiProvider.layerChat({ baseUrl })]))
-          ).pipe(Layer.provide(Demo.layer))
-        )
-      )
-    : Providers.layer(config.providers.flatMap(adapters))
+const providers = (config: Config) => {
+  if (!isDemo(config)) return Providers.layer(config.providers.flatMap(adapters))
+  const { isAlways, isSensitive } = config.plans.approvals
+  const isForbidden = (tool: string) => isAlways(tool) || isSensitive(tool)
+  return Layer.unwrap(Effect.map(DemoModel, ({ layer }) => Providers.layer([layer(demoProvider, isForbidden)])))
+}
 
 const isDemo = ({ providers }: Config): boolean => providers.length === 0
 

@@ -17,7 +17,7 @@ import { InvalidConfiguration, isLoopback, isSet, placeOf, type Texts } from "./
 import type { SettingName, Values } from "./setting/Settings.ts"
 import { isUnheeded } from "./setting/TelemetrySettings.ts"
 import { budgetsOf } from "./CallerRules.ts"
-import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
+import { changeableOf, type Changeable, type CommandLine, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { type ConfiguredPreset, presetsOf } from "./ConfiguredPresets.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
@@ -79,7 +79,7 @@ export class GatewayConfig extends Context.Service<
     /** Whether the metrics need no key. */
     readonly hasPublicMetrics: boolean
     readonly database: Database
-    /** The planner's providers. Without any the gateway runs its demo. */
+    /** The planner's providers: none in the demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
     /** The operator's texts for the system prompt. */
@@ -207,18 +207,19 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   }
 })
 
-/** Reads flags, the environment and the file. Fails with every problem of all three, but for those that may only follow from another. */
+/** Reads the command line, the environment and the file. Fails with every problem of all three, but for those that may only follow from another. */
 export const fromEnvironment = Effect.fnUntraced(function* (
   environment: Texts,
   isTerminal: boolean,
-  flags: Texts = {}
+  { flags = {}, isDemo = false }: Partial<CommandLine> = {}
 ) {
-  const started = yield* read(environment, flags)
+  const commandLine = { flags, isDemo }
+  const started = yield* read(environment, commandLine)
   const { file, links, models, problems, providers, sources, texts, values } = started
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
   let current = changeableOf(started, file)
   let { files, name } = file
-  const reread = Effect.map(read(environment, flags), (now): Reread => {
+  const reread = Effect.map(read(environment, commandLine), (now): Reread => {
     files = now.file.files
     const isGone = name !== "" && now.file.name === "" && now.problems.length === 0
     const gone: Problem = { place: { _tag: "File", file: name, path: [] }, expected: "The file is gone" }
@@ -275,9 +276,9 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   })
 })
 
-/** Reads the configuration of this process. `flags` are the command line's, by name. */
-export const fromProcess = (flags: Texts) =>
-  Effect.suspend(() => fromEnvironment(process.env, process.stderr.isTTY, flags))
+/** Reads the configuration of this process. */
+export const fromProcess = (commandLine: Partial<CommandLine> = {}) =>
+  Effect.suspend(() => fromEnvironment(process.env, process.stderr.isTTY, commandLine))
 
 const line = (names: ReadonlyArray<string>, what: string): ReadonlyArray<string> =>
   names.length === 0 ? [] : [`Set, and ${what}: ${names.join(", ")}`]

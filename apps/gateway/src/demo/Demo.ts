@@ -1,27 +1,18 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import { noPreset, type Preset } from "@bowline/runtime/unstable/config/Presets"
-import { type DemoPeer, serveAll } from "@bowline/testing/unstable/peer/DemoPeers"
-import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { Network } from "@bowline/testing/http/Network"
-import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
-import { makeDemo } from "@bowline/testing/unstable/provider/DemoScript"
 import { demoPreset } from "../config/CallerRules.ts"
 import { Console, Context, Effect, Layer, Schema } from "effect"
 import { HttpServer } from "effect/http"
+import { type DemoPeer, serveAll } from "./DemoPeers.ts"
 
-/** A scripted provider and three small peers on local ports. With them everybody can try the gateway without a key. */
-export class Demo extends Context.Service<
-  Demo,
-  { readonly baseUrl: string; readonly peers: ReadonlyArray<DemoPeer> }
->()("@bowline/gateway/demo/Demo") {
+/** Three small peers on local ports. With them and a scripted model everybody can try the gateway without a key. */
+export class Demo extends Context.Service<Demo, { readonly peers: ReadonlyArray<DemoPeer> }>()(
+  "@bowline/gateway/demo/Demo"
+) {
   static readonly layer = Layer.effect(
     Demo,
-    Effect.gen(function* () {
-      const network = yield* Network
-      const { url } = yield* network.serve(yield* ChatHost.make(makeDemo()))
-      return { baseUrl: `${url}/v1`, peers: yield* serveAll }
-    })
-  ).pipe(Layer.provide(LoopbackNetwork.layer))
+    Effect.map(serveAll, (peers) => ({ peers }))
+  )
 }
 
 const curl = (url: string, needsKey: boolean, body: object) =>
