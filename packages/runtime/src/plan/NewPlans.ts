@@ -120,6 +120,12 @@ export class NewPlans extends Context.Service<
         Effect.catchTag("NotFound", () => Effect.void)
       )
 
+      /** Wakes who waits for what continues a task. A notice that is lost only delays them. */
+      const tell = (plan_id: PlanId | undefined) =>
+        plan_id === undefined
+          ? Effect.void
+          : FiberSet.run(starts, Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }])))
+
       const start = Effect.fnUntraced(function* (given: Asked) {
         const { caller, request: asked, route: came = direct, sent, chat, ...kept } = given
         const { preset, request } = yield* check(caller, asked, came)
@@ -152,6 +158,7 @@ export class NewPlans extends Context.Service<
           // At worst it waits for their grace.
           yield* Effect.ignore(outdate(notices, store, caller, plan.run.given))
         }
+        yield* tell(request.task_message?.task_id)
         return plan
       })
 

@@ -8,6 +8,7 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Effect, Layer, Scope } from "effect"
 import * as LeftTasks from "./LeftTasks.ts"
 import { cancel, openPlans } from "./Cancellation.ts"
+import { Notices } from "../store/Notices.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
@@ -57,11 +58,12 @@ export class Sessions extends Context.Service<
      */
     readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
     /**
-     * Cancels a task that waits for its caller and whose last plan this is. It cancels what peers have handed back to the task as a
+     * Cancels a task that waits for its caller and whose last plan this is, and wakes who waits for it. It cancels what peers have handed back to the task as a
      * revert does.
      */
     readonly cancelTask: (
       caller: CallerName,
+      task: PlanId,
       last: Pick<Plan, "plan_id" | "session_id">
     ) => Effect.Effect<void, NotFound | StorageError>
   }
@@ -76,6 +78,7 @@ export class Sessions extends Context.Service<
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
       const cancelLeft = yield* LeftTasks.makeCancelLeft
+      const notices = yield* Notices
 
       /** Ends every plan of the session that there is now, or every one that runs. */
       const abortPlans = Effect.fnUntraced(function* (
@@ -125,7 +128,7 @@ export class Sessions extends Context.Service<
 
       return {
         revert,
-        cancelTask: Effect.fnUntraced(function* (caller, { plan_id, session_id }) {
+        cancelTask: Effect.fnUntraced(function* (caller, task, { plan_id, session_id }) {
           const session = yield* sessions.find(caller, session_id)
           const now = fromMillis(yield* Clock.currentTimeMillis)
           // Not interrupted when the caller disconnects: afterwards nothing names the tasks that peers still have.
@@ -133,6 +136,7 @@ export class Sessions extends Context.Service<
             Effect.flatMap((left) => cancelLeft(caller, session.agents, left)),
             Effect.uninterruptible
           )
+          yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id: task }]))
         }),
         delete: Effect.fnUntraced(function* (caller, id) {
           const session = yield* sessions.find(caller, id)
