@@ -6,7 +6,7 @@ import * as AnthropicProvider from "@bowline/provider-anthropic/provider/Anthrop
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
-import { type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
+import { defaultPreset, noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { ConfiguredServers } from "@bowline/runtime/unstable/remote/ConfiguredServers"
@@ -87,11 +87,17 @@ const providers = (config: Config) => {
 
 const isDemo = ({ providers }: Config): boolean => providers.length === 0
 
+/** The names of the agents and the MCP servers that every plan may use. */
+const ownNames = ({ mcpServers: { servers }, presets }: Config): ReadonlyArray<string> => [
+  ...(presets.find(({ name }) => name === defaultPreset)?.agents ?? []).map(({ name }) => name),
+  ...(servers.get(defaultPreset) ?? []).map(({ name }) => name)
+]
+
 const announcement = (config: Config) => {
   if (!isDemo(config)) return Layer.empty
   return Layer.unwrap(
     Effect.map(Demo, ({ announce, Demo }) =>
-      Layer.effectDiscard(announce(config.callerKeys.length > 0)).pipe(Layer.provide(Demo.layer))
+      Layer.effectDiscard(announce(config.callerKeys.length > 0, ownNames(config))).pipe(Layer.provide(Demo.layer))
     )
   )
 }
@@ -116,17 +122,19 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
       )
 
 const presets = (config: Config) => {
-  const withDemo = Effect.fnUntraced(function* (demo: ReadonlyArray<Preset>) {
-    const { ofPreset } = yield* ConfiguredServers
-    const configured = config.presets.map((preset) => ({ ...preset, servers: ofPreset(preset.name) }))
-    return new Map([...demo, ...configured].map((preset) => [preset.name, preset]))
-  })
-  if (!isDemo(config)) return Layer.effect(Presets, withDemo([]))
+  const configured = Effect.map(ConfiguredServers, ({ ofPreset }): ReadonlyArray<Preset> =>
+    config.presets.map((preset) => ({ ...preset, servers: ofPreset(preset.name) }))
+  )
+  const byName = (all: ReadonlyArray<Preset>) => new Map(all.map((preset) => [preset.name, preset]))
+  if (!isDemo(config)) return Layer.effect(Presets, Effect.map(configured, byName))
   return Layer.unwrap(
     Effect.map(Demo, ({ Demo, preset }) =>
       Layer.effect(
         Presets,
-        Effect.flatMap(preset, (demo) => withDemo([demo]))
+        Effect.gen(function* () {
+          const all = yield* configured
+          return byName([yield* preset(all.find(({ name }) => name === defaultPreset) ?? noPreset), ...all])
+        })
       ).pipe(Layer.provide(Demo.layer))
     )
   )
