@@ -13,6 +13,8 @@ export interface ToolDefinition {
   readonly name: string
   readonly description: string
   readonly inputSchema: JsonSchema
+  /** The tool may destroy something. No wire has a field for it: providers that choose by rules look at it. */
+  readonly approvalReason?: "sensitive"
 }
 
 /** `messages` are legal for every wire: each call has its one result directly after it (see `legalHistory`). */
