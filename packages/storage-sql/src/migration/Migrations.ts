@@ -33,7 +33,8 @@ export const migrations = Record.map(
     "0017_plan_facts": Changes.planFacts,
     "0018_logins": Changes.logins,
     "0019_cancelled_tasks": Changes.cancelledTasks,
-    "0020_plan_ends": Changes.planEnds
+    "0020_plan_ends": Changes.planEnds,
+    "0021_credential_keys": Changes.credentialKeys
   },
   execute
 )
