@@ -81,7 +81,7 @@ export const logOut = async (): Promise<void> => {
 
 /** What went wrong, in words. A refusal of a request names each wrong field. */
 export const inWords = (error: unknown): string => {
-  if (error instanceof BowlineError && (error.code === "network" || error.code === "timeout")) {
+  if (error instanceof BowlineError && ["network", "timeout", "unreachable"].includes(error.code)) {
     return "The gateway cannot be reached."
   }
   return error instanceof Error ? error.message : String(error)

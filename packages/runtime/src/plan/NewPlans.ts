@@ -20,6 +20,7 @@ import * as Presets from "../config/Presets.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { direct, type Route } from "../remote/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
+import { Notices } from "../store/Notices.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -83,6 +84,13 @@ export class NewPlans extends Context.Service<
       const starts = yield* FiberSet.make()
       const creations = yield* Creations.make(starts)
       const check = yield* makeCheck
+      const notices = yield* Notices
+
+      /** Wakes who waits for what continues a task. A notice that is lost only delays them. */
+      const tell = (plan_id: PlanId | undefined) =>
+        plan_id === undefined
+          ? Effect.void
+          : FiberSet.run(starts, Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }])))
 
       const start = Effect.fnUntraced(function* (given: Asked) {
         const { caller, request: asked, route: came = direct, sent, ...kept } = given
@@ -110,6 +118,7 @@ export class NewPlans extends Context.Service<
           // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
           yield* supersede(running, store, caller, plan.run.given)
         }
+        yield* tell(request.task_message?.task_id)
         return plan
       })
 

@@ -13,6 +13,7 @@ import * as LeftTasks from "./LeftTasks.ts"
 import { direct, PeerClient } from "../remote/PeerClient.ts"
 import { cancel, openPlans } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
+import { Notices } from "../store/Notices.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
@@ -62,11 +63,12 @@ export class Sessions extends Context.Service<
      */
     readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
     /**
-     * Cancels a task that waits for its caller and whose last plan this is. It cancels what peers have handed back to the task as a
+     * Cancels a task that waits for its caller and whose last plan this is, and wakes who waits for it. It cancels what peers have handed back to the task as a
      * revert does.
      */
     readonly cancelTask: (
       caller: CallerName,
+      task: PlanId,
       last: Pick<Plan, "plan_id" | "session_id">
     ) => Effect.Effect<void, NotFound | StorageError>
   }
@@ -80,6 +82,7 @@ export class Sessions extends Context.Service<
       const running = yield* RunningPlans
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
+      const notices = yield* Notices
       const peers = yield* PeerClient
       const permissions = yield* Permissions
       const presets = yield* Presets
@@ -146,7 +149,7 @@ export class Sessions extends Context.Service<
 
       return {
         revert,
-        cancelTask: Effect.fnUntraced(function* (caller, { plan_id, session_id }) {
+        cancelTask: Effect.fnUntraced(function* (caller, task, { plan_id, session_id }) {
           const session = yield* sessions.find(caller, session_id)
           const now = fromMillis(yield* Clock.currentTimeMillis)
           // Not interrupted when the caller disconnects: afterwards nothing names the tasks that peers still have.
@@ -154,6 +157,7 @@ export class Sessions extends Context.Service<
             Effect.flatMap((left) => cancelAll(caller, session, left)),
             Effect.uninterruptible
           )
+          yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id: task }]))
         }),
         delete: Effect.fnUntraced(function* (caller, id) {
           const session = yield* sessions.find(caller, id)

@@ -13,6 +13,8 @@ export interface ToolDefinition {
   readonly name: string
   readonly description: string
   readonly inputSchema: JsonSchema
+  /** The tool may destroy something. No wire has a field for it: providers that choose by rules look at it. */
+  readonly approvalReason?: "sensitive"
 }
 
 /** `messages` are legal for every wire: each call has its one result directly after it (see `legalHistory`). */
@@ -31,7 +33,7 @@ export interface ProviderRequest {
    * `facts`.
    */
   readonly maxOutputTokens?: number | undefined
-  /** The adapter leaves out what its wire does not have. */
+  /** It has nothing that the table says that the model refuses. The adapter leaves out what its wire does not have. */
   readonly sampling?: Omit<Sampling, "max_tokens"> | undefined
 }
 

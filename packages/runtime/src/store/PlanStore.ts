@@ -252,7 +252,10 @@ export class PlanStore extends Context.Service<
       filter: PlanFilter,
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
-    /** At most `limit` rows in order, from the one that holds the event `after + 1`. */
+    /**
+     * A page of at most `limit` rows in order, from the one that holds the event `after + 1`. It ends with the row that brings it to
+     * `pageBytes`; only an empty page says that there is nothing more.
+     */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
     /** Somebody reads the plan's events until the scope closes. A store that drops sessions, to make room, keeps this one. */
     readonly reading: (id: PlanId) => Effect.Effect<void, never, Scope.Scope>

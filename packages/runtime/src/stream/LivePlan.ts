@@ -28,6 +28,10 @@ export interface Reading {
   readonly connect: (close: () => void) => () => void
   /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
   readonly leaveRunning: Effect.Effect<void>
+  /** The reader reads on by another reading: this one does not count any more. */
+  readonly replaced: Effect.Effect<void>
+  /** Whether the plan runs in this process. */
+  readonly isHere: () => boolean
 }
 
 const cutOff = counter({
@@ -136,6 +140,11 @@ export class LivePlan {
     this.#readers.clear()
   }
 
+  /** Whether another process has the plan, or will have it. */
+  get isLeft(): boolean {
+    return this.#closed === "reconnect"
+  }
+
   /** The frames from `after + 1` to `until` if they are still in memory. */
   recent(after: number, until: number): ReadonlyArray<PlanFrame> | undefined {
     if (after >= until) return []
@@ -192,8 +201,10 @@ export class LivePlan {
         const leaveRunning = Effect.sync(() => {
           reader.leavesRunning = true
         })
+        const replaced = Effect.sync(() => this.#replace(reader))
+        const isHere = () => this.#closed === undefined
         const frames = Stream.fromPull(Effect.succeed(take))
-        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning }))
+        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning, replaced, isHere }))
       })
     )
   }
@@ -271,6 +282,7 @@ export class LivePlan {
     reader.isCut = true
     this.#end(reader, "reconnect")
     this.#readers.delete(reader)
+    cutOff.updateUnsafe(1, {}, reader.context)
     reader.cancelAlarm = Alarm.set(takeWithinMs, () => reader.close(), reader.context)
   }
 
@@ -287,14 +299,20 @@ export class LivePlan {
     this.#gone()
   }
 
+  #replace(reader: Reader): void {
+    if (reader.isGone) return
+    reader.isGone = true
+    // Of two readings that leave the plan running, the other one stays counted.
+    if (!reader.leavesRunning) this.#gone()
+  }
+
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
       reader.cancelAlarm()
       // One that leaves the plan running stays counted: the plan is never without a reader.
       if (reader.isGone || reader.leavesRunning) return Effect.void
-      if (!reader.isCut) return this.#leave(this.#grace)
-      return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
+      return this.#leave(reader.isCut ? Duration.max(cutOffGrace, this.#grace) : this.#grace)
     })
   }
 
