@@ -20,11 +20,13 @@ import {
 import * as Sealing from "@bowline/runtime/unstable/store/Sealing"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { isOver, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import { Context, Effect, FiberMap, Latch, Layer, Option, Schema } from "effect"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { Context, Effect, FiberMap, Latch, Layer, Option, Schema, Stream } from "effect"
 import { HttpClient } from "effect/http"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { logDropped, PushDelivery, type PushSecrets } from "./PushDelivery.ts"
-import { begin, follow, isBehind, type Services } from "./TaskReader.ts"
+import { follow } from "./TaskFollower.ts"
+import { begin, isBehind, type Services } from "./TaskReader.ts"
 
 /** How many targets one replica claims at once, and how long it waits before it looks again. */
 const batch = 100
@@ -107,6 +109,7 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
   const services: Services = {
     plans: yield* Plans,
     streams: yield* PlanStreams,
+    follower: yield* PlanFollower,
     store: yield* PlanStore,
     tasks: yield* TaskStore
   }
@@ -127,19 +130,22 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
       const opened = yield* begin(services, claimed.owner, claimed.task_id)
       const { fold } = opened
       const wire: Wire = claimed.target.wire === "0.3" || claimed.target.wire === "proto" ? "0.3" : "1.0"
-      const end = yield* follow(
-        services,
-        opened,
-        Effect.fnUntraced(function* ({ updates }, at) {
-          if (!isBehind(at, delivery.cursor)) return
-          const bodies = bodiesOf(wire, fold.task, updates)
+      let isEnded = false
+      let place = opened.at
+      yield* Stream.runForEach(
+        follow(services, opened, { toTheEnd: true }),
+        Effect.fnUntraced(function* (item) {
+          isEnded = item === "Over"
+          if (typeof item === "string") return
+          place = item.at
+          if (!isBehind(place, delivery.cursor)) return
+          const bodies = bodiesOf(wire, fold.task, item.updates)
           for (const body of bodies) yield* delivery.send(body)
-          if (bodies.length > 0) yield* delivery.reach(at)
-        }),
-        { until: "end" }
+          if (bodies.length > 0) yield* delivery.reach(place)
+        })
       )
-      if (end === undefined) return
-      yield* isOver(fold.standing) ? delivery.finish : delivery.reach({ plan: end.plan + 1, seq: 0 })
+      if (!isEnded) return
+      yield* isOver(fold.standing) ? delivery.finish : delivery.reach({ plan: place.plan + 1, seq: 0 })
     },
     // Another replica has the target, its session was deleted, or its receiver wants no more.
     Effect.catchTags({ LeaseLost: () => Effect.void, Gone: () => Effect.void, NotFound: () => Effect.void }),
