@@ -12,7 +12,7 @@ kubectl create secret generic bowline --from-literal=BOWLINE_API_KEYS=ann=secret
 # The name of the release, which is that of the Service, and values of the chart.
 install() {
   helm upgrade --install --wait --timeout 5m "$@" charts/bowline \
-    --set image.repository="${image%:*}",image.tag="${image#*:}",image.pullPolicy=Never
+    --set demo=true,image.repository="${image%:*}",image.tag="${image#*:}",image.pullPolicy=Never
 }
 ask() {
   kubectl exec "deployment/$1" -- env BOWLINE_API_KEY=secret bowline ask "What is a bowline?"

@@ -16,7 +16,7 @@ for program in npm npx pnpm yarn corepack gcc make python3; do
 done
 
 container=$(docker run --detach --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges:true \
-  --env BOWLINE_API_KEYS=ann=secret --publish 127.0.0.1::3774 "$image")
+  --env BOWLINE_API_KEYS=ann=secret --publish 127.0.0.1::3774 "$image" serve --demo)
 trap 'docker logs "$container" >&2; docker rm --force "$container" > /dev/null' EXIT
 url=http://$(docker port "$container" 3774)
 for _ in $(seq 60); do

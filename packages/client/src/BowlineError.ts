@@ -23,15 +23,16 @@ interface Details {
 }
 
 /**
- * Why there is no answer. `code` is one of the gateway's, or one of the client's own: `incomplete` (the stream of a plan broke, and could not
- * be resumed: attach to `planId` after `lastEventId` later), `frame_too_large`, `network`, `timeout`, and `unexpected_response` (what
- * answers is no gateway). `retryable` says whether the same may succeed later.
+ * Why there is no answer. `code` is one of the gateway's, or one of the client's own: `unreachable` (no gateway has ever answered this client:
+ * the message has host, port and cause), `incomplete` (the stream of a plan broke, and could not be resumed: attach to `planId` after
+ * `lastEventId` later), `frame_too_large`, `network`, `timeout`, and `unexpected_response` (what answers is no gateway). `retryable` says whether
+ * the same may succeed later.
  */
 export class BowlineError extends Error {
   override readonly name = "BowlineError"
   readonly _tag = "BowlineError"
-  readonly code: string
-  readonly retryable: boolean
+  declare readonly code: string
+  declare readonly retryable: boolean
   /** Of the answer, if the gateway refused a request. */
   readonly status: number | undefined
   readonly requestId: string | undefined
@@ -49,18 +50,8 @@ export class BowlineError extends Error {
   readonly retryAfterMs: number | undefined
 
   constructor(details: Details) {
-    super(details.message, details.cause === undefined ? undefined : { cause: details.cause })
-    this.code = details.code
-    this.retryable = details.retryable
-    this.status = details.status
-    this.requestId = details.requestId
-    this.planId = details.planId
-    this.lastEventId = details.lastEventId
-    this.stage = details.stage
-    this.reason = details.reason
-    this.issues = details.issues
-    this.data = details.data
-    this.retryAfterMs = details.retryAfterMs
+    super(details.message, details)
+    Object.assign(this, details)
   }
 }
 
@@ -69,25 +60,44 @@ const codes: Readonly<Record<number, string>> = {
   403: "forbidden",
   404: "not_found",
   413: "payload_too_large",
-  429: "rate_limited",
-  502: "unavailable",
-  503: "unavailable",
-  504: "unavailable"
+  429: "rate_limited"
 }
+
+const codeOf = (status: number): string =>
+  isPassing(status) ? "unavailable" : status >= 500 ? "internal" : "unexpected_response"
 
 /** Answers that say nothing of the request: it may be sent again as it is. */
 export const isPassing = (status: number | undefined): boolean =>
-  status === 429 || status === 502 || status === 503 || status === 504
+  status !== undefined && [429, 502, 503, 504].includes(status)
+
+/**
+ * Whether something answered that is no gateway: a page, a stream that is garbage, a status without a problem document. A key that is
+ * refused stays refused, whoever says so.
+ */
+export const isForeign = ({ code, data, status }: BowlineError): boolean =>
+  code === "unexpected_response" ||
+  (status !== undefined && status !== 401 && status !== 403 && !("code" in (data ?? {})))
+
+/** What lies at the bottom of an error: `fetch` itself says no more than that it failed. */
+export const rootOf = (error: unknown): unknown => {
+  const cause: unknown =
+    error instanceof AggregateError ? error.errors[0] : error instanceof Error ? error.cause : undefined
+  return cause === undefined ? error : rootOf(cause)
+}
+
+/** What answers is no gateway. */
+export const unexpected = (message: string): BowlineError =>
+  new BowlineError({ code: "unexpected_response", message, retryable: false })
 
 /** `Retry-After`: seconds, or a date. */
 const retryAfter = (headers: Headers, now: number): number | undefined => {
-  const text = headers.get("retry-after")?.trim()
-  if (text === undefined || text === "") return undefined
+  const text = headers.get("retry-after")
+  if (text === null || text === "") return undefined
   const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now
   return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
@@ -104,7 +114,7 @@ export const fromResponse = (response: Response, body: unknown, now: number): Bo
   const issues = toIssues(problem["issues"])
   const said = text(problem["detail"]) ?? `The answer is ${status}`
   return new BowlineError({
-    code: text(problem["code"]) ?? codes[status] ?? (status >= 500 ? "internal" : "unexpected_response"),
+    code: text(problem["code"]) ?? codes[status] ?? codeOf(status),
     message: issues?.length ? `${said}: ${issues.map(({ message, path }) => `${path}: ${message}`).join("; ")}` : said,
     retryable: typeof problem["retryable"] === "boolean" ? problem["retryable"] : isPassing(status),
     status,

@@ -22,6 +22,17 @@ export const systemClock: Clock = {
   random: () => Math.random()
 }
 
+/**
+ * Keeps Node.js alive until the promise settles: timers do not, and a process without anything else to do would end, as if all were done.
+ * Elsewhere it changes nothing.
+ */
+export const holdProcess = <A>(promise: Promise<A>): Promise<A> => {
+  const timer = setInterval(() => undefined, maxTimer)
+  const release = () => clearInterval(timer)
+  promise.then(release, release)
+  return promise
+}
+
 /** The time for something is over. */
 export class TimedOut extends Error {
   override readonly name = "TimedOut"

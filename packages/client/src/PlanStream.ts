@@ -1,13 +1,11 @@
 import { BowlineError } from "./BowlineError.ts"
-import { within } from "./Clock.ts"
-import { type Position, positionAt, readFrames } from "./PlanFrames.ts"
-import { type Frame, initialView, type PlanView } from "./PlanView.ts"
-import { isPlanFrame, reduce } from "./Reduce.ts"
-import type { Request, Requests } from "./Requests.ts"
+import { holdProcess, within } from "./Clock.ts"
+import { makeFrameLog, makeIterator, type Reading, textsOf } from "./FrameLog.ts"
+import { type Position, positionAt, readFrames, requestIdOf } from "./PlanFrames.ts"
+import type { Frame, PlanView } from "./PlanView.ts"
+import { isPlanFrame } from "./Reduce.ts"
+import { ignore, type Request, type Requests } from "./Requests.ts"
 import type { Failure, Final, Plan } from "./Wire.ts"
-
-/** So many frames are kept. A reader that is further behind gets them from the gateway. */
-const maxFrames = 10_000
 
 /**
  * A plan as it runs. Reading it never loses a frame and never repeats one: where a connection breaks, it is resumed. The plan of a request is
@@ -41,8 +39,6 @@ export interface Source {
   readonly signal?: AbortSignal | undefined
 }
 
-const ignore = (): undefined => undefined
-
 /** A promise that nobody has to wait for. */
 const deferred = <A>(): PromiseWithResolvers<A> => {
   const all = Promise.withResolvers<A>()
@@ -51,48 +47,64 @@ const deferred = <A>(): PromiseWithResolvers<A> => {
 }
 
 /** Why readers of a plan that ended with `error` have no result. */
-const failureOf = (data: Failure, { planId, response }: Position): BowlineError => {
+const failureOf = (data: Failure, position: Position): BowlineError => {
   const { code, message, reason, retryable, stage } = data
-  const requestId = response?.headers.get("x-request-id") ?? undefined
-  return new BowlineError({ code, message, retryable, stage, reason, data: data.data, requestId, planId })
+  const requestId = requestIdOf(position)
+  return new BowlineError({
+    code,
+    message,
+    retryable,
+    stage,
+    reason,
+    data: data.data,
+    requestId,
+    planId: position.planId
+  })
+}
+
+/** Gives the payload of `final` to those who wait for it, or fails with that of `error`. */
+const settle = (position: Position, result: PromiseWithResolvers<Final>): void => {
+  const { outcome } = position
+  if (outcome === undefined || !isPlanFrame(outcome)) return
+  if (outcome.event === "final") result.resolve(outcome.data)
+  else if (outcome.event === "error") result.reject(failureOf(outcome.data, position))
 }
 
 const allHaveLeft = (): BowlineError =>
-  new BowlineError({ code: "aborted", message: "The last reader has left", retryable: false, reason: "disconnect" })
+  new BowlineError({ code: "aborted", message: "No reader is left", retryable: false, reason: "disconnect" })
 
 /** Begins to read at once. */
 export const openStream = (requests: Requests, source: Source): PlanStream => {
   const { call, clock, settings } = requests
-  const { after = 0, endsWithCaller, signal, start } = source
+  const { after = 0, endsWithCaller, signal } = source
   const position = positionAt(source.planId, after)
   /** Ends every wait of the stream. */
   const life = new AbortController()
+  const log = makeFrameLog(after, (last, leaving) =>
+    readFrames(requests, positionAt(position.planId, last, true), AbortSignal.any([life.signal, leaving]))
+  )
+  /** Resolves also behind an abort: to cancel the plan takes its name. */
   const named = deferred<string>()
   const planId = deferred<string>()
   const result = deferred<Final>()
-  let frames: Array<Frame> = []
-  let firstId = after + 1
-  let viewed = initialView
-  let ending: { readonly isAborted: boolean; readonly error?: unknown } | undefined
-  let waiting: Array<() => void> = []
   let readers = 0
   let isAwaited = false
 
-  const wake = (): void => {
-    const woken = waiting
-    waiting = []
-    for (const one of woken) one()
+  const name = (id: string | undefined): void => {
+    if (id === undefined) return
+    named.resolve(id)
+    planId.resolve(id)
   }
 
-  const end = (how: NonNullable<typeof ending>): void => {
-    if (ending !== undefined) return
-    ending = how
+  /** Only the first end counts. */
+  const end = (how: Reading): void => {
+    if (!log.isReading()) return
     signal?.removeEventListener("abort", leave)
     if ("error" in how) {
       planId.reject(how.error)
       result.reject(how.error)
     }
-    wake()
+    log.end(how)
   }
 
   const cancelPlan = (id: string, keepalive = false): Promise<Plan> =>
@@ -101,7 +113,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
   /** A plan may have begun whose name is still on its way: the answer to the request says it. */
   const cancelWhenNamed = async (error: unknown): Promise<void> => {
     try {
-      const id = position.planId ?? (await within(clock, life.signal, settings.connectTimeoutMs, named.promise))
+      const id = await within(clock, life.signal, settings.connectTimeoutMs, named.promise)
       life.abort(error)
       await cancelPlan(id, true)
     } catch {
@@ -112,81 +124,28 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
 
   /** The caller leaves: nobody waits any longer, and then the gateway is told. */
   const abort = (error: unknown): void => {
-    if (ending !== undefined) return
-    end({ isAborted: true, error })
+    if (!log.isReading()) return
+    end({ state: "aborted", error })
     if (endsWithCaller) void cancelWhenNamed(error)
     else life.abort(error)
   }
 
   const leave = (): void => abort(signal?.reason)
 
-  /** Frames are only added up for who looks. */
-  const view = (): PlanView => {
-    const next = Math.max(viewed.lastId + 1, firstId)
-    viewed = frames.slice(next - firstId).reduce(reduce, viewed)
-    return viewed
-  }
-
-  const push = (frame: Frame): void => {
-    if (frames.length >= maxFrames) {
-      view()
-      frames = frames.slice(maxFrames / 2)
-      firstId += maxFrames / 2
-    }
-    frames.push(frame)
-    if (position.planId !== undefined) {
-      named.resolve(position.planId)
-      planId.resolve(position.planId)
-    }
-    wake()
-  }
-
-  const finish = (): void => {
-    const { outcome } = position
-    if (outcome !== undefined && isPlanFrame(outcome) && outcome.event === "final") result.resolve(outcome.data)
-    if (outcome !== undefined && isPlanFrame(outcome) && outcome.event === "error") {
-      result.reject(failureOf(outcome.data, position))
-    }
-    end({ isAborted: false })
-  }
-
   const readToEnd = async (): Promise<void> => {
     try {
-      for await (const frame of readFrames(requests, position, life.signal, start)) push(frame)
-      finish()
-    } catch (error) {
-      end({ isAborted: false, error })
-    }
-  }
-
-  async function* read(leaving: AbortSignal, leave: () => void): AsyncGenerator<Frame, undefined, undefined> {
-    let next = after + 1
-    try {
-      while (!leaving.aborted) {
-        if (ending?.isAborted === true) throw ending.error
-        const frame = frames[next - firstId]
-        if (next < firstId) {
-          const older = positionAt(position.planId, next - 1)
-          for await (const one of readFrames(requests, older, AbortSignal.any([life.signal, leaving]))) {
-            next = one.id + 1
-            yield one
-            if (next >= firstId) break
-          }
-        } else if (frame !== undefined) {
-          next++
-          yield frame
-        } else if (ending === undefined) await new Promise<void>((resolve) => void waiting.push(resolve))
-        else if ("error" in ending) throw ending.error
-        else return
+      for await (const frame of readFrames(requests, position, life.signal, source.start)) {
+        log.append(frame)
+        name(position.planId)
       }
+      settle(position, result)
+      end({ state: "over" })
     } catch (error) {
-      if (!leaving.aborted) throw error
-    } finally {
-      leave()
+      end({ state: "broken", error })
     }
   }
 
-  /** A reader from now on, which can leave while it waits, and before it has asked for anything. */
+  /** A reader from now on. */
   const iterate = (): AsyncIterableIterator<Frame> => {
     const leaving = new AbortController()
     const leave = (): void => {
@@ -194,47 +153,20 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
       leaving.abort()
       if (--readers === 0 && !isAwaited) abort(allHaveLeft())
     }
-    const reading = read(leaving.signal, leave)
+    const reading = log.read(leaving.signal, leave)
     readers++
-    return {
-      next: () => reading.next(),
-      return: () => {
+    return makeIterator(
+      () => holdProcess(reading.next()),
+      () => {
         leave()
-        wake()
+        log.wake()
         return reading.return(undefined)
-      },
-      [Symbol.asyncIterator]() {
-        return this
       }
-    }
+    )
   }
 
-  const iterateTexts = (): AsyncIterableIterator<string> => {
-    const reading = iterate()
-    let seen = initialView
-    const over = { done: true, value: undefined } as const
-    return {
-      next: async () => {
-        for (;;) {
-          const read = await reading.next()
-          if (read.done === true) return over
-          const { text } = seen
-          seen = reduce(seen, read.value)
-          if (seen.text !== text) return { value: seen.text }
-        }
-      },
-      return: async () => {
-        await reading.return?.()
-        return over
-      },
-      [Symbol.asyncIterator]() {
-        return this
-      }
-    }
-  }
-
-  if (source.planId !== undefined) planId.resolve(source.planId)
-  if (signal?.aborted === true) end({ isAborted: true, error: signal.reason })
+  name(source.planId)
+  if (signal?.aborted === true) end({ state: "aborted", error: signal.reason })
   else {
     signal?.addEventListener("abort", leave)
     void readToEnd()
@@ -242,21 +174,23 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
 
   return {
     [Symbol.asyncIterator]: iterate,
-    planId: planId.promise,
+    get planId() {
+      return holdProcess(planId.promise)
+    },
     get lastEventId() {
       return position.lastId
     },
     get response() {
       return position.response
     },
-    text: iterateTexts,
-    view,
+    text: () => textsOf(iterate()),
+    view: log.view,
     result: () => {
       isAwaited = true
-      return result.promise
+      return holdProcess(result.promise)
     },
     cancel: () => {
-      const cancelled = planId.promise.then((id) => cancelPlan(id))
+      const cancelled = holdProcess(planId.promise).then((id) => cancelPlan(id))
       cancelled.catch(ignore)
       return cancelled
     }

@@ -1,5 +1,5 @@
-import { BowlineError, fromResponse, isPassing } from "./BowlineError.ts"
-import { type Clock, sleep, TimedOut, within } from "./Clock.ts"
+import { BowlineError, fromResponse, isForeign, isPassing, rootOf, unexpected } from "./BowlineError.ts"
+import { type Clock, holdProcess, sleep, TimedOut, within } from "./Clock.ts"
 
 /** What happens to a stream: for a line of a log, or for a sign that says that it is being picked up again. */
 export type StreamEvent =
@@ -8,7 +8,7 @@ export type StreamEvent =
       readonly type: "cut"
       readonly planId: string | undefined
       readonly lastEventId: number
-      /** Why: its code is `ended`, `silence`, `reconnect`, `gap`, `network`, `timeout`, or that of a refusal that may pass. */
+      /** Why: its code is `ended`, `silence`, `reconnect`, `gap`, `network`, `timeout`, `unexpected_response`, or that of a refusal that may pass. */
       readonly error: BowlineError
       /** When the next attempt begins, in milliseconds from now. */
       readonly delayMs: number
@@ -28,7 +28,7 @@ export interface BowlineOptions {
   readonly connectTimeoutMs?: number | undefined
   /** A stream without a byte for so many milliseconds counts as cut: 30,000. */
   readonly silenceMs?: number | undefined
-  /** How long a stream is asked for without one byte of it, in milliseconds: 900,000. */
+  /** How long a stream is asked for without one byte of it, in milliseconds: 900,000. Before the first answer of a gateway at most 30,000. */
   readonly giveUpAfterMs?: number | undefined
   readonly onEvent?: ((event: StreamEvent) => void) | undefined
 }
@@ -55,7 +55,7 @@ export interface Request {
   readonly query?: object | undefined
   readonly body?: object | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Goes out also when the page is left. */
+  /** Goes out also when the page is left. Nobody waits for the answer. */
   readonly keepalive?: boolean
 }
 
@@ -63,14 +63,13 @@ export interface Signal {
   readonly signal?: AbortSignal | undefined
 }
 
-export const defaults = { maxRetries: 2, connectTimeoutMs: 10_000, silenceMs: 30_000, giveUpAfterMs: 900_000 }
-
 /** What went wrong with a request that has no refusal. Runtimes do not agree on the class of these errors. */
-export const toError = (error: unknown): BowlineError => {
+export const toError = (error: unknown, isConnected = false): BowlineError => {
   if (error instanceof BowlineError) return error
-  const message = error instanceof Error ? error.message : String(error)
+  const root = rootOf(error)
+  const message = root instanceof Error ? root.message : String(root)
   return new BowlineError({
-    code: error instanceof TimedOut ? "timeout" : "network",
+    code: error instanceof TimedOut ? (isConnected ? "silence" : "timeout") : "network",
     message,
     retryable: true,
     cause: error
@@ -79,7 +78,7 @@ export const toError = (error: unknown): BowlineError => {
 
 /** Whether the same may succeed in a moment. */
 export const mayPass = ({ code, status }: BowlineError): boolean =>
-  isPassing(status) || code === "network" || code === "timeout"
+  isPassing(status) || ["network", "timeout", "silence", "ended", "reconnect", "gap"].includes(code)
 
 const toQuery = (query: object): string => {
   const search = new URLSearchParams()
@@ -92,37 +91,30 @@ const toQuery = (query: object): string => {
   return text === "" ? "" : `?${text}`
 }
 
-const unexpected = (message: string): BowlineError =>
-  new BowlineError({ code: "unexpected_response", message, retryable: false })
-
-const unsendable = (cause: unknown): BowlineError =>
-  new BowlineError({
-    code: "invalid_request",
-    message: `The request cannot be sent: ${cause instanceof Error ? cause.message : String(cause)}`,
-    retryable: false,
-    cause
-  })
-
-const toText = (body: object): string => {
-  try {
-    return JSON.stringify(body)
-  } catch (cause) {
-    throw unsendable(cause)
-  }
-}
-
 /** `fetch` fails for a wrong URL, and for a header that cannot be one, as for a network that is away: that is not asked again. */
-const expectSendable = (url: string, init: RequestInit): void => {
-  let sent: string
+const toSendable = (url: string, init: RequestInit, body: object | undefined): RequestInit => {
   try {
-    sent = new globalThis.Request(url, init).url
+    // Without a body its text is undefined.
+    const whole = { ...init, body: JSON.stringify(body) }
+    const sent = new globalThis.Request(url, whole).url
+    if (/^https?:/.test(sent)) return whole
+    throw new Error(`Expected a baseUrl with http: or https:, got ${sent}`)
   } catch (cause) {
-    throw unsendable(cause)
+    throw new BowlineError({
+      code: "invalid_request",
+      message: `The request cannot be sent: ${cause instanceof Error ? cause.message : String(cause)}`,
+      retryable: false,
+      cause
+    })
   }
-  if (!/^https?:/.test(sent)) throw unsendable(`Expected a baseUrl with http: or https:, got ${sent}`)
 }
 
-const parse = (text: string): unknown => {
+declare const location: { readonly origin: string } | undefined
+
+export const ignore = (): undefined => undefined
+
+/** The value of JSON; undefined for what is none. */
+export const parse = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
@@ -135,18 +127,18 @@ export type Requests = ReturnType<typeof makeRequests>
 /** Sends requests to one gateway. */
 export const makeRequests = ({ backoff, clock, options }: System) => {
   const { apiKey, headers: fixed, onEvent } = options
-  const settings = { ...defaults }
-  for (const name of ["maxRetries", "connectTimeoutMs", "silenceMs", "giveUpAfterMs"] as const) {
-    settings[name] = options[name] ?? defaults[name]
-  }
+  const { connectTimeoutMs = 10_000, giveUpAfterMs = 900_000, maxRetries = 2, silenceMs = 30_000 } = options
+  const settings = { connectTimeoutMs, giveUpAfterMs, maxRetries, silenceMs }
   const base = options.baseUrl.replace(/\/+$/, "")
   let key: Promise<string | undefined> | undefined
+  /** Whether a gateway has answered, if only to refuse a request. */
+  let isMet = false
 
   const askKey = async (): Promise<string | undefined> => {
     try {
       return typeof apiKey === "function" ? await apiKey() : apiKey
     } catch (cause) {
-      throw new BowlineError({ code: "unauthorized", message: "There is no key to ask with", retryable: false, cause })
+      throw new BowlineError({ code: "unauthorized", message: "There is no key", retryable: false, cause })
     }
   }
 
@@ -161,8 +153,7 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     }
     const url = `${base}${path}${toQuery(query)}`
     // A browser's cache lets one request for a URL wait for another one: two readers of a plan would hold each other up.
-    const init: RequestInit = { method, headers, cache: "no-store", ...(body !== undefined && { body: toText(body) }) }
-    expectSendable(url, init)
+    const init = toSendable(url, { method, headers, cache: "no-store" }, body)
     return (options.fetch ?? fetch)(url, { ...init, signal, ...(keepalive && { keepalive }) })
   }
 
@@ -175,23 +166,24 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
       }
       used.catch(forget)
       const response = await fetchOnce(request, signal, await used)
-      if (response.ok) return response
+      if (response.ok) {
+        isMet = true
+        return response
+      }
       // No gateway says so: what Chromium reads of a first line that broke.
-      if (response.status < 200) throw new Error("The answer broke in its first line")
+      if (response.status < 200) throw new Error("The answer ended in its first line")
       const text = await response.text()
       if (response.status === 401) forget()
       if (response.status !== 401 || typeof apiKey !== "function" || isRenewed) {
-        throw fromResponse(response, parse(text), clock.now())
+        const error = fromResponse(response, parse(text), clock.now())
+        if (!isForeign(error)) isMet = true
+        throw error
       }
     }
   }
 
   /** A request for one JSON value, repeated where that may help. */
-  const call = async <A>(
-    request: Request,
-    { signal }: Signal = {},
-    limitMs = settings.connectTimeoutMs
-  ): Promise<A> => {
+  const callOften = async <A>(request: Request, { signal }: Signal, limitMs: number): Promise<A> => {
     const life = signal ?? new AbortController().signal
     const next = backoff()
     for (let failures = 0; ; failures++) {
@@ -223,6 +215,31 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     }
   }
 
+  const call = <A>(request: Request, options: Signal = {}, limitMs = settings.connectTimeoutMs): Promise<A> => {
+    const answer = callOften<A>(request, options, limitMs)
+    return request.keepalive === true ? answer : holdProcess(answer)
+  }
+
+  /**
+   * Why no gateway has ever answered. A browser that keeps its answers from pages of another origin (CORS) says no more than for a network that
+   * is away: only a request whose answer nobody reads tells them apart.
+   */
+  const unreachable = async (cause: BowlineError, signal: AbortSignal): Promise<BowlineError> => {
+    const url = new URL(new globalThis.Request(`${base}/health`).url)
+    const page = typeof location === "object" ? location.origin : url.origin
+    let why = cause.message
+    if (page !== url.origin) {
+      const probe = (options.fetch ?? fetch)(url, { mode: "no-cors", signal })
+      await probe.then(() => (why = `CORS refuses pages of ${page}: add it to cors.origins`), ignore)
+    }
+    return new BowlineError({
+      code: "unreachable",
+      message: `Cannot reach ${url.origin}: ${why}`,
+      retryable: true,
+      cause
+    })
+  }
+
   const emit = (event: StreamEvent): void => {
     try {
       onEvent?.(event)
@@ -231,5 +248,5 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     }
   }
 
-  return { backoff, call, clock, emit, send, settings }
+  return { backoff, call, clock, emit, isMet: () => isMet, send, settings, unreachable }
 }

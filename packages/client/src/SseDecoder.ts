@@ -1,12 +1,9 @@
+import { BowlineError } from "./BowlineError.ts"
+
 /** What a stream of Server-Sent Events consists of. `id` is that of the block itself, not of an earlier one. */
 export type SseEvent =
   | { readonly comment: string }
   | { readonly id: string | undefined; readonly event: string; readonly data: string }
-
-/** A block of a stream has more text than the reader takes. */
-export class FrameTooLarge extends Error {
-  override readonly name = "FrameTooLarge"
-}
 
 const maxBlock = 8 * 1_024 * 1_024
 
@@ -14,7 +11,7 @@ const lineEnd = /\r\n|\n|\r/g
 
 /**
  * Decodes Server-Sent Events (WHATWG HTML 9.2) from bytes that may be cut anywhere: in a code point, in a line end, in a block. A
- * block that has not ended is no event. Throws `FrameTooLarge` if one has more than 8 Mi characters.
+ * block that has not ended is no event. Throws `frame_too_large` if one has more than 8 Mi characters.
  */
 export const makeDecoder = () => {
   const utf8 = new TextDecoder()
@@ -24,6 +21,12 @@ export const makeDecoder = () => {
   let id: string | undefined
   let event = ""
   let data: string | undefined
+
+  const expectRoom = (): void => {
+    if (size <= maxBlock) return
+    const message = `A frame has more than ${maxBlock} characters`
+    throw new BowlineError({ code: "frame_too_large", message, retryable: false })
+  }
 
   const endBlock = (): SseEvent | undefined => {
     const block = data === undefined ? undefined : { id, event: event === "" ? "message" : event, data }
@@ -35,7 +38,7 @@ export const makeDecoder = () => {
   }
 
   const endLine = (text: string): SseEvent | undefined => {
-    if (size > maxBlock) throw new FrameTooLarge(`A frame has more than ${maxBlock} characters`)
+    expectRoom()
     if (text === "") return endBlock()
     const colon = text.indexOf(":")
     if (colon === 0) return { comment: text.slice(1).trim() }
@@ -66,7 +69,7 @@ export const makeDecoder = () => {
     const rest = text.slice(start)
     line += rest
     size += rest.length
-    if (size > maxBlock) throw new FrameTooLarge(`A frame has more than ${maxBlock} characters`)
+    expectRoom()
     return found
   }
 }

@@ -31,10 +31,12 @@ const web = () => ({
   AbortController,
   AbortSignal,
   crypto: { getRandomValues: (bytes: Uint8Array) => crypto.getRandomValues(bytes) },
+  clearInterval: (timer: number) => clearInterval(timer),
   clearTimeout: (timer: number) => clearTimeout(timer),
   fetch,
   Request,
   // Elsewhere a timer is a number.
+  setInterval: (run: () => void, ms: number) => setInterval(run, ms)[Symbol.toPrimitive](),
   setTimeout: (run: () => void, ms: number) => setTimeout(run, ms)[Symbol.toPrimitive](),
   TextDecoder,
   URLSearchParams

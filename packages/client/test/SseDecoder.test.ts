@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { createParser } from "eventsource-parser"
-import { FrameTooLarge, makeDecoder, type SseEvent } from "../src/SseDecoder.ts"
+import { makeDecoder, type SseEvent } from "../src/SseDecoder.ts"
 
 const decodeAll = (chunks: ReadonlyArray<Uint8Array>): ReadonlyArray<SseEvent> => {
   const decode = makeDecoder()
@@ -80,11 +80,11 @@ describe("SseDecoder", () => {
     const max = 8 * 1_024 * 1_024
     const block = (length: number) => encoder.encode(`data: ${"x".repeat(length - 6)}\n\n`)
     assert.strictEqual(decodeAll([block(max)]).length, 1)
-    assert.throws(() => decodeAll([block(max + 1)]), FrameTooLarge)
+    assert.throws(() => decodeAll([block(max + 1)]), "A frame has more than 8388608 characters")
     const pieces = Array.from({ length: 9 }, () => encoder.encode("x".repeat(1_024 * 1_024)))
-    assert.throws(() => decodeAll([encoder.encode("data: "), ...pieces]), FrameTooLarge)
+    assert.throws(() => decodeAll([encoder.encode("data: "), ...pieces]), "A frame has more than 8388608 characters")
     const lines = encoder.encode(`data: ${"x".repeat(1_000)}\n`.repeat(9_000))
-    assert.throws(() => decodeAll([lines]), FrameTooLarge)
+    assert.throws(() => decodeAll([lines]), "A frame has more than 8388608 characters")
     assert.strictEqual(decodeAll([block(max), block(max)]).length, 2)
   })
 })

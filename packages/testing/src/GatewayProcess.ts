@@ -24,6 +24,8 @@ export const start = (program: string, environment: Readonly<Record<string, stri
       })
       void ended.then(() => listening.reject(new Error(`The gateway ended:\n${lines.join("\n")}`)))
       const url = await listening.promise
+      const { pid } = child
+      if (pid === undefined) throw new Error("The gateway has no process")
       const kill = (signal: NodeJS.Signals) =>
         Effect.promise(async () => {
           child.kill(signal)
@@ -31,7 +33,7 @@ export const start = (program: string, environment: Readonly<Record<string, stri
           return child.exitCode
         })
       const signal = (signal: NodeJS.Signals) => Effect.sync(() => child.kill(signal))
-      return { url, pid: child.pid ?? 0, ended, kill, signal, lines }
+      return { url, pid, ended, kill, signal, lines }
     }),
     ({ kill }) => kill("SIGKILL")
   )

@@ -5,6 +5,7 @@ import { McpClient } from "@bowline/runtime/remote/McpClient"
 import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import type { Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -89,6 +90,12 @@ const decode = Schema.decodeUnknownEffect(PlanRequest)
 export const post = Effect.fnUntraced(function* (body: unknown) {
   const streams = yield* PlanStreams
   return yield* streams.start({ caller: anonymous, request: yield* Effect.orDie(decode(body)) })
+})
+
+/** The same for a reader that follows the plan to its end. */
+export const follow = Effect.fnUntraced(function* (body: unknown) {
+  const { follow } = yield* PlanFollower
+  return follow(anonymous, yield* post(body))
 })
 
 const decodeEvent = Schema.decodeUnknownSync(PlanEvent, { onExcessProperty: "error" })

@@ -110,6 +110,26 @@ describeInBrowser("the client in a browser, behind a proxy that cuts the stream"
     })
   )
 
+  it.live("says that CORS refuses the page, where nothing but that is wrong", () =>
+    Effect.gen(function* () {
+      const { page } = yield* start
+      const message = yield* Effect.promise(() =>
+        page.evaluate(() => {
+          const baseUrl = location.origin.replace("127.0.0.1", "localhost")
+          const plan = createBowline({ baseUrl, giveUpAfterMs: 500 }).plan({ question: "Which knot?" })
+          return plan.result().then(
+            () => "",
+            (error: Error) => error.message.replaceAll(/\d{4,}/g, "PORT")
+          )
+        })
+      )
+      assert.strictEqual(
+        message,
+        "Cannot reach http://localhost:PORT: CORS refuses pages of http://127.0.0.1:PORT: add it to cors.origins"
+      )
+    })
+  )
+
   it.live("has no result where the rest never comes, cut at every byte of the head, and then at every eighth", () =>
     Effect.gen(function* () {
       const { bytes, faults, frames, page } = yield* start

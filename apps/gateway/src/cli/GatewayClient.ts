@@ -44,7 +44,7 @@ export const neverBegun = failed(
 export const explain = (url: string, error: BowlineError | Ended): Ended => {
   if (error instanceof Ended) return error
   if (isRefusal(error)) return failed(formatRefusal(error))
-  if (error.code === "network" || error.code === "timeout") {
+  if (["network", "timeout", "unreachable"].includes(error.code)) {
     return failed(
       `Cannot reach ${url}: ${reasonOf(error)}. Start a gateway with \`bowline serve\`, or name another one with BOWLINE_URL`
     )

@@ -10,13 +10,33 @@ import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
 import { outliveReader } from "./Output.ts"
 import * as Signals from "./Signals.ts"
 
-const flags = Object.fromEntries(
+const settingFlags = Object.fromEntries(
   Object.values(table).flatMap(({ doc, flag, variable }) =>
     flag === undefined
       ? []
       : [[flag, Flag.String(flag).pipe(Flag.withDescription(`${doc}, instead of ${variable}`), Flag.optional)]]
   )
 )
+
+const demo = Flag.Boolean("demo").pipe(
+  Flag.withDescription("Answer from a script, with three agents on this machine, whatever else is set"),
+  Flag.withDefault(false)
+)
+
+const several = (name: string, description: string) =>
+  Flag.String(name).pipe(Flag.withDescription(description), Flag.atLeast(0))
+
+/** What the commands that read the whole configuration take beside settings. */
+export const own = {
+  demo,
+  agent: several("agent", "An agent that plans may ask, as url or name=url; may be given several times"),
+  mcp: several(
+    "mcp",
+    "An MCP server that plans may call, as url, as a command, or as name=…; may be given several times"
+  )
+}
+
+const flags = { ...own, settings: settingFlags }
 
 const places = ({ placeOf }: GatewayConfig["Service"], ...names: ReadonlyArray<SettingName>): string =>
   names.map((name) => formatPlace(placeOf(name))).join(", ")
@@ -32,12 +52,26 @@ const cannotStore = (config: GatewayConfig["Service"], { message, reason }: Stor
   )
 }
 
-/** Serves until a signal stops it, and then shuts down. What is `given` takes the place of variables, by the names of the flags. */
+interface Own {
+  readonly demo: boolean
+  readonly agent: ReadonlyArray<string>
+  readonly mcp: ReadonlyArray<string>
+}
+
+/** What these flags say, as the configuration reads it. */
+export const commandLineOf = ({ agent, demo, mcp }: Own) => ({ agents: agent, isDemo: demo, mcp })
+
+interface Given extends Own {
+  /** By the names of the flags: they take the place of variables. */
+  readonly settings: Readonly<Record<string, Option.Option<string>>>
+}
+
+/** Serves until a signal stops it, and then shuts down. */
 export const run = Effect.fnUntraced(
-  function* (given: Readonly<Record<string, Option.Option<string>>> = {}) {
+  function* ({ settings, ...given }: Given = { demo: false, agent: [], mcp: [], settings: {} }) {
     yield* outliveReader
     yield* Signals.outliveHangUps
-    const config = yield* fromProcess(Record.getSomes(given))
+    const config = yield* fromProcess({ flags: Record.getSomes(settings), ...commandLineOf(given) })
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
     // What V8 would allocate in the old generation at once keeps the rest of its plan until a full collection.
@@ -47,6 +81,10 @@ export const run = Effect.fnUntraced(
       Effect.catchTags({
         ServeError: ({ cause }) => failed(`${places(config, "host", "port")}: Cannot listen: ${reasonOf(cause)}`),
         StorageError: (error) => cannotStore(config, error),
+        MigrationBlocked: ({ message }) =>
+          failed(
+            `${places(config, "databaseUrl")}: ${message}. End those that hold it, and start again: the next start goes on from there`
+          ),
         DataDirInUse: ({ message }) =>
           new Ended({
             code: exitCodes.configuration,

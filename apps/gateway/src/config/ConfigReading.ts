@@ -9,7 +9,9 @@ import { collect, read as readSettings, type Sources, type Texts } from "./setti
 import { withoutServiceLinks } from "./setting/ServiceLinks.ts"
 import { table, type Values } from "./setting/Settings.ts"
 import { callerMisfits, permissionsOf } from "./CallerRules.ts"
+import { type CommandLine, withOwn } from "./CommandLine.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
+import { demoMisfits, forDemo } from "./DemoMode.ts"
 import { presetMisfits } from "./ConfiguredPresets.ts"
 import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
 
@@ -26,17 +28,24 @@ export interface Reading {
 }
 
 /** Reads everything that an operator can set. It reports every problem, but for those that may only follow from another. */
-export const read = Effect.fnUntraced(function* (environment: Texts, flags: Texts): Effect.fn.Return<Reading> {
-  const file = yield* ConfigFile.load(environment)
+export const read = Effect.fnUntraced(function* (
+  environment: Texts,
+  commandLine: CommandLine
+): Effect.fn.Return<Reading> {
+  const { flags, isDemo } = commandLine
+  const loaded = withOwn(yield* ConfigFile.load(environment), commandLine, environment)
   const { links, settings } = withoutServiceLinks(environment)
-  const sources = collect(flags, settings, file.settings)
-  const { problems: wrong, values } = readSettings(sources, settings)
-  const providers = ProviderSettings.fromValues(values, sources, file.providers)
+  const sources = collect(flags, settings, loaded.settings)
+  const { problems: wrong, values: given } = readSettings(sources, settings)
+  const { file, values } = isDemo ? forDemo(given, loaded) : { file: loaded, values: given }
+  const providers = isDemo ? [] : ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
+  const noProvider = isDemo ? [] : demoMisfits(values, sources, file, providers)
   const found = [...file.problems, ...wrong]
   const texts = textsOf(values, sources)
   const unreadable = yield* textMisfits(texts, sources)
-  const ofLists = file.hasLists ? [...models.misfits, ...callerMisfits(file, values), ...presetMisfits(file)] : []
+  const ofModels = noProvider.length > 0 ? noProvider : models.misfits
+  const ofLists = file.hasLists ? [...ofModels, ...callerMisfits(file, values), ...presetMisfits(file)] : []
   const misfits = [...ofLists, ...identityMisfits(sources), ...unreadable]
   const problems = [...found, ...notReported(misfits, found, sources)]
   return { file, sources, values, providers, models, texts, links, problems }

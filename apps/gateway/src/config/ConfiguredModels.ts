@@ -1,5 +1,6 @@
 import * as ModelTable from "@bowline/runtime/unstable/provider/ModelTable"
 import { Glob } from "effect"
+import { demoModel, demoProvider } from "./DemoMode.ts"
 import type { ConfigFile } from "./file/ConfigFile.ts"
 import type { FileModel, FileProvider } from "./file/FileSchema.ts"
 import { modelsOf, type ProviderSettings } from "./file/ProviderSettings.ts"
@@ -22,19 +23,25 @@ export const choose = (
   providers: ReadonlyArray<ProviderSettings>,
   file: ConfigFile
 ) => {
-  const { allowedModels, fallbackModels, model = providers[0]?.defaultModel ?? "openai/demo", summaryModel } = values
+  const { allowedModels, fallbackModels, model = providers[0]?.defaultModel ?? demoModel, summaryModel } = values
   const configured = new Set([model, ...fallbackModels, ...file.providers.flatMap(modelsOf)])
   const isNamed = allowedModels === undefined ? (name: string) => configured.has(name) : anyOf(allowedModels)
-  const names = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
+  const names = providers.length === 0 ? [demoProvider] : providers.map(({ name }) => name)
   const isOffered = (name: string) =>
     names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
+  const named = [
+    ...(summaryModel === undefined ? [] : [summaryModel]),
+    ...(allowedModels ?? []).filter((name) => !/[*?[\]{}!]/.test(name)),
+    ...file.presets.flatMap(({ preferences }) => preferences.model ?? [])
+  ]
   const asked = { model, fallbackModels, summaryModel: summaryModel ?? [] }
   const expected = `Expected models of a provider that is configured: ${names.join(", ")}`
   return {
     model,
     fallbackModels,
     summaryModel,
-    configured: summaryModel === undefined ? configured : configured.union(new Set([summaryModel])),
+    /** All that the configuration names, also those that callers may not. */
+    configured: configured.union(new Set(named)),
     allows: (name: string) => isOffered(name) && isNamed(name),
     misfits: [
       ...modelNames.flatMap((name): ReadonlyArray<Misfit> =>
@@ -48,10 +55,17 @@ export const choose = (
   }
 }
 
-const toModel = ({ context_window, output_limit, price, reasoning }: FileModel): Partial<ModelTable.Model> => ({
+const toModel = ({
+  context_window,
+  output_limit,
+  price,
+  reasoning,
+  refuses
+}: FileModel): Partial<ModelTable.Model> => ({
   ...(context_window === undefined ? {} : { contextWindow: context_window }),
   ...(output_limit === undefined ? {} : { outputLimit: output_limit }),
   ...(reasoning === undefined ? {} : { isReasoning: reasoning }),
+  ...(refuses === undefined ? {} : { refuses }),
   ...(price === undefined ? {} : { price })
 })
 

@@ -16,6 +16,7 @@ import type { Place, Problem } from "./setting/ConfigProblem.ts"
 import { InvalidConfiguration, isLoopback, isSet, placeOf, type Texts } from "./setting/ReadSettings.ts"
 import type { SettingName, Values } from "./setting/Settings.ts"
 import { isUnheeded } from "./setting/TelemetrySettings.ts"
+import { type CommandLine, noCommandLine } from "./CommandLine.ts"
 import { budgetsOf } from "./CallerRules.ts"
 import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
@@ -79,7 +80,7 @@ export class GatewayConfig extends Context.Service<
     /** Whether the metrics need no key. */
     readonly hasPublicMetrics: boolean
     readonly database: Database
-    /** The planner's providers. Without any the gateway runs its demo. */
+    /** The planner's providers: none in the demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
     /** The operator's texts for the system prompt. */
@@ -207,18 +208,19 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   }
 })
 
-/** Reads flags, the environment and the file. Fails with every problem of all three, but for those that may only follow from another. */
+/** Reads the command line, the environment and the file. Fails with every problem of all three, but for those that may only follow from another. */
 export const fromEnvironment = Effect.fnUntraced(function* (
   environment: Texts,
   isTerminal: boolean,
-  flags: Texts = {}
+  given: Partial<CommandLine> = {}
 ) {
-  const started = yield* read(environment, flags)
+  const commandLine = { ...noCommandLine, ...given }
+  const started = yield* read(environment, commandLine)
   const { file, links, models, problems, providers, sources, texts, values } = started
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
   let current = changeableOf(started, file)
   let { files, name } = file
-  const reread = Effect.map(read(environment, flags), (now): Reread => {
+  const reread = Effect.map(read(environment, commandLine), (now): Reread => {
     files = now.file.files
     const isGone = name !== "" && now.file.name === "" && now.problems.length === 0
     const gone: Problem = { place: { _tag: "File", file: name, path: [] }, expected: "The file is gone" }
@@ -275,9 +277,9 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   })
 })
 
-/** Reads the configuration of this process. `flags` are the command line's, by name. */
-export const fromProcess = (flags: Texts) =>
-  Effect.suspend(() => fromEnvironment(process.env, process.stderr.isTTY, flags))
+/** Reads the configuration of this process. */
+export const fromProcess = (commandLine: Partial<CommandLine> = {}) =>
+  Effect.suspend(() => fromEnvironment(process.env, process.stderr.isTTY, commandLine))
 
 const line = (names: ReadonlyArray<string>, what: string): ReadonlyArray<string> =>
   names.length === 0 ? [] : [`Set, and ${what}: ${names.join(", ")}`]

@@ -1,27 +1,18 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import { noPreset, type Preset } from "@bowline/runtime/unstable/config/Presets"
-import { type DemoPeer, serveAll } from "@bowline/testing/unstable/peer/DemoPeers"
-import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { Network } from "@bowline/testing/http/Network"
-import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
-import { makeDemo } from "@bowline/testing/unstable/provider/DemoScript"
 import { demoPreset } from "../config/CallerRules.ts"
 import { Console, Context, Effect, Layer, Schema } from "effect"
 import { HttpServer } from "effect/http"
+import { type DemoPeer, serveAll } from "./DemoPeers.ts"
 
-/** A scripted provider and three small peers on local ports. With them everybody can try the gateway without a key. */
-export class Demo extends Context.Service<
-  Demo,
-  { readonly baseUrl: string; readonly peers: ReadonlyArray<DemoPeer> }
->()("@bowline/gateway/demo/Demo") {
+/** Three small peers on local ports. With them and a scripted model everybody can try the gateway without a key. */
+export class Demo extends Context.Service<Demo, { readonly peers: ReadonlyArray<DemoPeer> }>()(
+  "@bowline/gateway/demo/Demo"
+) {
   static readonly layer = Layer.effect(
     Demo,
-    Effect.gen(function* () {
-      const network = yield* Network
-      const { url } = yield* network.serve(yield* ChatHost.make(makeDemo()))
-      return { baseUrl: `${url}/v1`, peers: yield* serveAll }
-    })
-  ).pipe(Layer.provide(LoopbackNetwork.layer))
+    Effect.map(serveAll, (peers) => ({ peers }))
+  )
 }
 
 const curl = (url: string, needsKey: boolean, body: object) =>
@@ -29,16 +20,25 @@ const curl = (url: string, needsKey: boolean, body: object) =>
 
 const decodeAgent = Schema.decodeSync(Agent)
 
-/** The peers of the demo as a preset, for clients that bring no agents of their own. */
-export const preset: Effect.Effect<Preset, never, Demo> = Effect.map(Demo, ({ peers }) => ({
-  ...noPreset,
-  name: demoPreset,
-  description: "Demo: three agents on this machine, one prompt, one slow, one stuck.",
-  agents: peers.map(({ name, endpoint }) => decodeAgent({ name, endpoint }))
-}))
+/** The peers of the demo as a preset, for clients that bring no agents of their own, with what the operator has configured for everybody. */
+export const preset = ({ agents, servers }: Pick<Preset, "agents" | "servers">): Effect.Effect<Preset, never, Demo> =>
+  Effect.map(Demo, ({ peers }) => {
+    const taken = new Set([...agents, ...servers.map(({ terms }) => terms)].map(({ name }) => name))
+    const own = taken.size === 0 ? "" : " Your own, too."
+    return {
+      ...noPreset,
+      name: demoPreset,
+      description: `Demo: three agents on this machine, one prompt, one slow, one stuck.${own}`,
+      agents: [
+        ...agents,
+        ...peers.filter(({ name }) => !taken.has(name)).map(({ name, endpoint }) => decodeAgent({ name, endpoint }))
+      ],
+      servers
+    }
+  })
 
-/** Announces the demo on stderr, with commands to try. */
-export const announce = (needsKey: boolean) =>
+/** Announces the demo on stderr, with commands to try. `own` are the names of what the operator has configured for everybody. */
+export const announce = (needsKey: boolean, own: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const { peers } = yield* Demo
     const agents = (...names: ReadonlyArray<string>) =>
@@ -61,7 +61,14 @@ export const announce = (needsKey: boolean) =>
           "",
           "  As a client of OpenAI's API, with the agents of a preset:",
           `  ${line({ model: "bowline/demo", stream: true, messages: [{ role: "user", content: "Ask prompt what a bowline is." }] }, "/v1/chat/completions")}`,
-          ""
+          "",
+          ...(own.length === 0
+            ? []
+            : [
+                `  Your own, which the model chooses by the words of a question: ${own.join(", ")}:`,
+                `  ${line({ question: `Ask ${own.join(" and ")} something.` })}`,
+                ""
+              ])
         ].join("\n")
       )
     })

@@ -1,22 +1,15 @@
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
-import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
-import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
-import type { PlanReader } from "@bowline/runtime/unstable/stream/LivePlan"
+import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema, Stream } from "effect"
 import Negotiator from "negotiator"
 import { Refused } from "./Refusals.ts"
-
-interface Services {
-  readonly plans: Plans["Service"]
-  readonly streams: PlanStreams["Service"]
-}
 
 /** Tells whether a caller prefers one JSON object to a stream. Between two equal preferences, the first one wins. */
 export const prefersJson = (accept = ""): boolean => {
@@ -33,6 +26,16 @@ const decodeUsage = Schema.decodeUnknownSync(Schema.fromJsonString(Usage.Usage))
 /** Tells whether a frame is part of a plan's result. */
 const tellsResult = ({ event }: PlanFrame): boolean => event === "final" || event === "error" || event === "usage"
 
+/** A stored plan as its result. */
+export const resultOf = ({ error, final, plan_id, session_id, state, usage }: Plan): PlanResult => ({
+  plan_id,
+  session_id,
+  state,
+  ...(final !== null && { final }),
+  ...(error !== null && { error }),
+  usage
+})
+
 /** The result of a plan, made from its frames, if they have its end. The plan itself may have been deleted meanwhile. */
 const fromFrames = (
   ids: Pick<PlanResult, "plan_id" | "session_id">,
@@ -48,9 +51,6 @@ const fromFrames = (
   return { ...ids, state: error.code === "aborted" ? "aborted" : "failed", error, usage }
 }
 
-/** How long this reader waits before it reconnects. */
-const comeBackAfter = "250 millis"
-
 /** Names the plan to a caller that cannot be told about it while the database is away: the plan goes on. */
 export const nameIn = (plan_id: PlanId) =>
   Effect.fnUntraced(function* (error: StorageError) {
@@ -60,58 +60,37 @@ export const nameIn = (plan_id: PlanId) =>
   })
 
 /**
- * Reads a plan to its end, reconnecting as often as it must, and gives its result as one object. It looks at every frame once. If this gateway can no
- * longer read the plan while it may still run, the refusal names the plan.
+ * Follows a plan to its end, and gives its result as one object. It looks at every frame once. If this gateway can no longer read the plan
+ * while it may still run, the refusal names the plan.
  */
-export const waitFor = Effect.fnUntraced(
-  function* (
-    { plans, streams }: Services,
-    caller: CallerName,
-    { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
-    frames: PlanReader,
-    look: (frame: PlanFrame) => void = () => undefined
-  ) {
+export const waitFor = (
+  plans: Plans["Service"],
+  caller: CallerName,
+  { frames, plan_id, session_id }: FollowedPlan,
+  look: (frame: PlanFrame) => void = () => undefined
+) =>
+  Effect.gen(function* () {
     const told: Array<PlanFrame> = []
-    let seen = 0
-    let isOver = false
-    const readOut = (reader: PlanReader) =>
-      Stream.runForEachArray(reader, (items) =>
-        Effect.sync(() => {
-          for (const item of items) {
-            if (typeof item === "string") continue
-            seen = item.seq
-            look(item)
-            if (tellsResult(item)) told.push(item)
-            isOver = item.event === "done"
-          }
-        })
-      )
-    yield* readOut(frames)
-    while (!isOver) {
-      if (yield* plans.isDraining) {
-        return yield* new Refused({
-          code: "draining",
-          detail: "The gateway shuts down before the plan is over: read on by its plan_id",
-          plan_id
-        })
-      }
-      yield* Effect.sleep(comeBackAfter)
-      yield* Effect.scoped(Effect.flatMap(streams.read(caller, plan_id, seen), (reader) => readOut(reader.frames)))
+    let isLeft = false
+    yield* Stream.runForEachArray(frames, (items) =>
+      Effect.sync(() => {
+        for (const item of items) {
+          isLeft = item === "Draining"
+          if (typeof item === "string") continue
+          look(item)
+          if (tellsResult(item)) told.push(item)
+        }
+      })
+    )
+    if (isLeft) {
+      const detail = "The gateway shuts down before the plan is over: read on by its plan_id"
+      return yield* new Refused({ code: "draining", detail, plan_id })
     }
     return yield* plans.get(caller, plan_id).pipe(
-      Effect.map(({ state, final, error, usage }): PlanResult => ({
-        plan_id,
-        session_id,
-        state,
-        ...(final === null ? {} : { final }),
-        ...(error === null ? {} : { error }),
-        usage
-      })),
+      Effect.map(resultOf),
       Effect.catchTag("NotFound", (gone) => {
         const result = fromFrames({ plan_id, session_id }, told)
         return result === undefined ? Effect.fail(gone) : Effect.succeed(result)
       })
     )
-  },
-  (waiting, _services, _caller, { plan_id }) => Effect.catchTag(waiting, "StorageError", nameIn(plan_id))
-)
+  }).pipe(Effect.catchTag("StorageError", nameIn(plan_id)))

@@ -3,11 +3,11 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
-import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Clock, Effect, Option, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
+import { type Ended, type Followed, isEnded } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { DecisionPause } from "./DecisionPause.ts"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
@@ -39,12 +39,12 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
 /** For how long frames that show nothing may keep a connection silent, in milliseconds: pings come between frames only. */
 const unseenMs = 1_000
 
-/** The texts of a protocol that does not show every frame. In the place of nothing comes a ping, unless something was written just now. */
-const toTexts = (frames: PlanReader, toText: (items: ReadonlyArray<ReaderItem>) => string) =>
+/** The texts of a protocol that does not show everything. In the place of nothing comes a ping, unless something was written just now. */
+const toTexts = <Item, E>(items: Items<Item, E>, toText: (items: ReadonlyArray<Followed<Item>>) => string) =>
   Stream.unwrap(
     Effect.map(Clock.Clock, (clock) => {
       let written = Monotonic.millis(clock)
-      return StreamMetrics.writing(frames, (items) => {
+      return StreamMetrics.writing(items, (items) => {
         const text = toText(items)
         const at = Monotonic.millis(clock)
         if (text === "" && at - written < unseenMs) return nothing
@@ -70,39 +70,52 @@ export const begun = (body: Stream.Stream<Uint8Array>) => toResponse(Stream.conc
 /** The frames of a plan from a later one on. */
 export const fromLater = (ids: Ids, frames: PlanReader) => begun(toBytes(ids, frames))
 
-/** The frames of a plan in the words of another protocol. */
-export interface Translation {
-  readonly plan_id: string
-  readonly frames: PlanReader
+/** Why the stream of another protocol ends. */
+export type Why = "paused" | "over" | "draining" | "gone" | "interrupted"
+
+const whyEnded: Readonly<Record<Ended, Why>> = { Over: "over", Draining: "draining", Gone: "gone" }
+
+type Items<Item, E> = Stream.Stream<Followed<Item>, E>
+
+/** What happens to a plan in the words of another protocol. */
+export interface Translation<Item, E> {
+  /** What the log names. */
+  readonly plan_id?: string
+  readonly frames: Items<Item, E>
   /** What is written at once. */
   readonly first?: string
-  readonly next: (frame: PlanFrame) => string
+  readonly next: (item: Item) => string
   /** Whether the rest of the plan is not told. */
   readonly isCut?: () => boolean
   /** Ends the stream before its plan. */
   readonly pause?: DecisionPause | undefined
   /** What is written last: nothing of that if the end of the plan was told. */
-  readonly end: (why: "paused" | "draining" | "interrupted") => string
-  readonly isDraining: Effect.Effect<boolean>
+  readonly end: (why: Why) => string
 }
 
 /** A plan in another protocol. It begins at once, and never ends in silence. */
-export const translated = ({ end, first = "", frames, isCut, isDraining, next, pause, plan_id }: Translation) => {
-  let isPaused = false
-  const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? "" : next(item))
+export const translated = <Item, E>({ end, first = "", frames, isCut, next, pause, plan_id }: Translation<Item, E>) => {
+  let why: Why = "interrupted"
+  const toText = (item: Followed<Item>) => {
+    if (item === "ping") return ping
+    if (!isEnded(item)) return next(item)
+    why = whyEnded[item]
+    return ""
+  }
   const texts = toTexts(frames, (items) => {
     const text = items.map(toText).join("")
     pause?.look()
     return text
   })
-  const reached = pause && Effect.map(pause.reached, () => void (isPaused = true))
+  const reached = pause && Effect.map(pause.reached, () => void (why = "paused"))
   const told = reached === undefined ? texts : Stream.interruptWhen(texts, reached)
-  const last = Effect.map(isDraining, (drains) => end(isPaused ? "paused" : drains ? "draining" : "interrupted"))
   const body = (isCut === undefined ? told : Stream.takeUntil(told, isCut)).pipe(
     Stream.catchCause((cause) =>
-      Stream.fromEffectDrain(Effect.annotateLogs(Effect.logError("stream_failed", cause), { plan_id }))
+      Stream.fromEffectDrain(
+        Effect.annotateLogs(Effect.logError("stream_failed", cause), plan_id === undefined ? {} : { plan_id })
+      )
     ),
-    Stream.concat(Stream.fromEffect(Effect.map(last, (text) => Buffer.from(text))))
+    Stream.concat(Stream.fromEffect(Effect.sync(() => Buffer.from(end(why)))))
   )
   return toResponse(Stream.concat(Stream.succeed(Buffer.from(first)), body))
 }

@@ -6,6 +6,7 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -38,6 +39,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const streams = yield* PlanStreams
+    const follower = yield* PlanFollower
     const findOwner = yield* ownerOf
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
@@ -49,7 +51,7 @@ export const layer = HttpApiBuilder.group(
       const { sent, value } = yield* readRequest(request)
       const key = headers["idempotency-key"]
       const same = key === undefined ? undefined : idempotency(key, sent)
-      const { frames, connect, ...ids } = yield* streams.start({
+      const reading = yield* streams.start({
         caller,
         request: value,
         sent,
@@ -57,10 +59,10 @@ export const layer = HttpApiBuilder.group(
         idempotency: same
       })
       if (prefersJson(request.headers.accept)) {
-        return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
+        return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, follower.follow(caller, reading)))
       }
-      PlanArrival.join(connect, request)
-      return SseAnswer.fromStart(ids, frames)
+      PlanArrival.join(reading.connect, request)
+      return SseAnswer.fromStart(reading, reading.frames)
     })
 
     return handlers

@@ -1,7 +1,6 @@
 import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
-import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { counter, gauge, histogram } from "@bowline/runtime/unstable/telemetry/Instrument"
-import { type Array, Clock, Context, Effect, Exit, Scope, Stream } from "effect"
+import { type Array, Clock, Context, Effect, Exit, Predicate, Scope, Stream } from "effect"
 
 const open = gauge({ name: "bowline.streams.open", description: "Streams of events that are open" })
 const frames = counter({ name: "bowline.stream.frames", description: "Frames that were written to streams" })
@@ -23,7 +22,7 @@ class Writing {
   readonly #context: Anything
   readonly #clock: Clock.Clock
   #lastFrameAt: number
-  #last: ReaderItem | undefined
+  #last: unknown
 
   constructor(context: Anything) {
     this.#context = context
@@ -32,31 +31,36 @@ class Writing {
     open.of({}).modifyUnsafe(1, context)
   }
 
-  wrote(items: ReadonlyArray<ReaderItem>): void {
-    const count = items.reduce((sum, item) => (typeof item === "string" ? sum : sum + 1), 0)
+  wrote(items: ReadonlyArray<unknown>): void {
+    const count = items.filter((item) => typeof item !== "string").length
     this.#last = items.at(-1)
     if (count > 0) {
       this.#lastFrameAt = Monotonic.millis(this.#clock)
       frames.updateUnsafe(count, {}, this.#context)
     }
-    if (items.includes("ping")) pings.updateUnsafe(1, {}, this.#context)
+    if (items.some((item) => item === "ping")) pings.updateUnsafe(1, {}, this.#context)
   }
 
   closed(exit: Exit.Exit<unknown, unknown>): void {
     open.of({}).modifyUnsafe(-1, this.#context)
-    const isWhole = typeof this.#last === "object" && this.#last.event === "done"
+    const isWhole = this.#last === "Over" || (Predicate.hasProperty(this.#last, "event") && this.#last.event === "done")
     // A reader that has seen the end already gets nothing.
     if (isWhole || (this.#last === undefined && Exit.isSuccess(exit))) return
     const age = (Monotonic.millis(this.#clock) - this.#lastFrameAt) / 1_000
-    const cause = this.#last === "reconnect" ? "reconnect" : Exit.hasInterrupts(exit) ? "caller" : "failed"
+    const cause =
+      this.#last === "reconnect" || this.#last === "Draining"
+        ? "reconnect"
+        : Exit.hasInterrupts(exit)
+          ? "caller"
+          : "failed"
     silence.updateUnsafe(age, { cause }, this.#context)
   }
 }
 
 /** Measures a stream while it is written to a connection. */
-export const writing = <E>(
-  stream: Stream.Stream<ReaderItem, E>,
-  toBytes: (items: ReadonlyArray<ReaderItem>) => Uint8Array
+export const writing = <Item, E>(
+  stream: Stream.Stream<Item, E>,
+  toBytes: (items: ReadonlyArray<Item>) => Uint8Array
 ): Stream.Stream<Uint8Array, E> =>
   // One layer around each pull, since it runs for every write.
   Stream.transformPull(stream, (pull, scope) =>

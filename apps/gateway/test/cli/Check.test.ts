@@ -22,6 +22,14 @@ const check = Effect.fnUntraced(function* (
 }, Effect.scoped)
 
 describe("bowline check", () => {
+  it.live("names the key of a provider that is missing where something says production", () =>
+    Effect.gen(function* () {
+      const { code, stderr, stdout } = yield* check({}, { BOWLINE_MODEL: "anthropic/claude-sonnet-4-5" })
+      assert.deepStrictEqual([code, stdout], [78, ""])
+      assert.match(stderr, /^ANTHROPIC_API_KEY: Expected the key of a provider, [^\n]+ BOWLINE_MODEL is set[^\n]+\n$/)
+    })
+  )
+
   it.live("prints the settings in effect, from the file and the environment, without secrets", () =>
     Effect.gen(function* () {
       const file = `

@@ -111,21 +111,37 @@ describe("bowline serve", () => {
       writeFileSync(file, "")
       const memory = { BOWLINE_DATA_DIR: "memory:", BOWLINE_API_KEYS: `ann=${"k".repeat(40)}` }
       const cases = [
-        [["--port", "abc"], memory, 78, /^--port: Expected [^\n]+\n$/],
+        [["--demo", "--port", "abc"], memory, 78, /^--port: Expected [^\n]+\n$/],
         [
-          ["--port", "0", "--host", "127.0.0.1"],
+          ["--demo", "--port", "0", "--host", "127.0.0.1"],
           { ...memory, BOWLINE_PORT_X: "1", BOWLINE_HOSTS: "1" },
           78,
           /^BOWLINE_PORT_X: There is no such variable\nBOWLINE_HOSTS: There is no such variable\n$/
         ],
-        [["--host", "host.invalid"], memory, 1, /^--host, BOWLINE_PORT: Cannot listen: [^\n]*host\.invalid\n$/],
+        [
+          [],
+          memory,
+          78,
+          /^OPENAI_API_KEY: Expected the key of a provider[^\n]* BOWLINE_API_KEYS is set[^\n]*--demo\n$/
+        ],
+        [
+          ["--demo", "--host", "host.invalid"],
+          memory,
+          1,
+          /^--host, BOWLINE_PORT: Cannot listen: [^\n]*host\.invalid\n$/
+        ],
         [
           [],
           { BOWLINE_DATA_DIR: relative(process.cwd(), file) },
           1,
           /^BOWLINE_DATA_DIR: [^\n]* in \/[^\n]*EEXIST[^\n]*\n$/
         ],
-        [[], { DATABASE_URL: "postgres://ann:planted@127.0.0.1:1/db" }, 1, /^DATABASE_URL: [^\n]*ECONNREFUSED[^\n]*\n$/]
+        [
+          ["--demo"],
+          { DATABASE_URL: "postgres://ann:planted@127.0.0.1:1/db" },
+          1,
+          /^DATABASE_URL: [^\n]*ECONNREFUSED[^\n]*\n$/
+        ]
       ] as const
       for (const [args, environment, code, line] of cases) {
         const ended = yield* (yield* bowline(["serve", ...args], environment)).ended
@@ -218,6 +234,8 @@ describe("bowline serve", () => {
     Effect.gen(function* () {
       const { child, ended, exports } = yield* exporter(container)
       const inside = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8"))
+      // Of an empty file it is 0: the tests themselves.
+      assert.isAbove(inside, 1)
       process.kill(inside, "SIGTERM")
       yield* exports
       const again = Effect.delay(

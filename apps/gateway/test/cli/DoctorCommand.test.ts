@@ -240,7 +240,8 @@ describe("bowline doctor", () => {
       const { asked, port } = yield* mutePort
       const { child, ended } = yield* bowline(["doctor"], {
         BOWLINE_PORT: "0",
-        DATABASE_URL: `postgres://ann:x@127.0.0.1:${port}/x`
+        DATABASE_URL: `postgres://ann:x@127.0.0.1:${port}/x`,
+        OPENAI_BASE_URL: "http://127.0.0.1:1/v1"
       })
       yield* asked
       child.kill("SIGINT")

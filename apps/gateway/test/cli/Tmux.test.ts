@@ -70,6 +70,7 @@ describe.skipIf(!hasTmux)("bowline under tmux (skipped where there is none)", ()
       const [, url = ""] = /Listening on ([^"]+)/.exec(yield* logged("Listening on")) ?? []
       const answers = Effect.promise(() => fetch(`${url}/health`).then(Boolean, () => false))
       assert.isTrue(yield* answers)
+      assert.isAbove(pid, 1)
       process.kill(pid, "SIGHUP")
       yield* logged("configuration_reread")
       yield* close

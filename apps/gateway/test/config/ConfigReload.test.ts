@@ -318,7 +318,9 @@ describe("a gateway whose file changes", () => {
   it.live("reads it on a SIGHUP that comes while the gateway starts, which does not end it", () =>
     Effect.gen(function* () {
       const { asked, port } = yield* mutePort
-      const { child, output } = yield* bowline(["serve"], { DATABASE_URL: `postgres://ann@127.0.0.1:${port}/a` })
+      const { child, output } = yield* bowline(["serve", "--demo"], {
+        DATABASE_URL: `postgres://ann@127.0.0.1:${port}/a`
+      })
       yield* asked
       child.kill("SIGHUP")
       yield* Effect.repeat(

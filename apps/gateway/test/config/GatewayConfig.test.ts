@@ -181,7 +181,7 @@ describe("GatewayConfig", () => {
         OPENAI_API_KEY: " ",
         OPENAI_API_KEYS: "  "
       }
-      const config = yield* fromEnvironment(blank, false, { port: " " })
+      const config = yield* fromEnvironment(blank, false, { flags: { port: " " } })
       assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
       assert.deepStrictEqual([config.port, config.providers, config.ignored], [3774, [], []])
     })
@@ -266,6 +266,49 @@ describe("GatewayConfig", () => {
     Effect.gen(function* () {
       const config = yield* load({ BOWLINE_SECRET_KEY: Buffer.alloc(32, 0xfb).toString("base64") })
       assert.notMatch(inspect(config, { depth: 9, showHidden: true }), /fb ?fb|251, ?251|\+\/v7/i)
+    })
+  )
+})
+
+describe("a gateway without a provider that can answer", () => {
+  const missing = (first: string, others: string, why: string) =>
+    `${first}: Expected the key of a provider${others}, since this is no demo: ${why} set. A demo on purpose has --demo`
+  const any = ", or one of ANTHROPIC_API_KEY, OPENROUTER_API_KEY, OPENAI_BASE_URL"
+  const production: ReadonlyArray<readonly [environment: Readonly<Record<string, string>>, problem: string]> = [
+    [{ BOWLINE_API_KEYS: "ann=key" }, missing("OPENAI_API_KEY", any, "BOWLINE_API_KEYS is")],
+    [{ DATABASE_URL: "postgres://db/bowline" }, missing("OPENAI_API_KEY", any, "DATABASE_URL is")],
+    [
+      { BOWLINE_HOST: "0.0.0.0", BOWLINE_API_KEYS: "ann=key" },
+      missing("OPENAI_API_KEY", any, "BOWLINE_API_KEYS, BOWLINE_HOST are")
+    ],
+    [{ BOWLINE_MODEL: "anthropic/claude-sonnet-4-5" }, missing("ANTHROPIC_API_KEY", "", "BOWLINE_MODEL is")],
+    [{ BOWLINE_MODEL: "openai/gpt-5-mini" }, missing("OPENAI_API_KEY", "", "BOWLINE_MODEL is")],
+    [{ BOWLINE_MODEL: "local/llama" }, missing("OPENAI_API_KEY", any, "BOWLINE_MODEL is")]
+  ]
+
+  for (const [environment, problem] of production) {
+    it.effect(`names the missing variable instead of running the demo: ${Object.keys(environment).join(", ")}`, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* problems(environment), [problem])
+        const config = yield* fromEnvironment(environment, false, { isDemo: true })
+        assert.deepStrictEqual([config.providers, config.plans.model], [[], "openai/demo"])
+      })
+    )
+  }
+
+  it.effect("runs the demo with --demo, whatever providers and models are set", () =>
+    Effect.gen(function* () {
+      const environment = {
+        OPENAI_API_KEY: "key",
+        BOWLINE_MODEL: "openai/gpt-5-mini",
+        BOWLINE_FALLBACK_MODELS: "openai/gpt-5",
+        BOWLINE_SUMMARY_MODEL: "openai/gpt-5"
+      }
+      const { configuredModels, plans, providers } = yield* fromEnvironment(environment, false, { isDemo: true })
+      assert.deepStrictEqual(
+        [providers, plans.model, plans.fallbackModels, plans.summaryModel, [...configuredModels]],
+        [[], "openai/demo", [], undefined, ["openai/demo"]]
+      )
     })
   )
 })

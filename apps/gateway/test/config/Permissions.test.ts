@@ -13,7 +13,7 @@ import { folderOf, load, problems } from "./file/ConfigFolder.ts"
 import { post, type RunningGateway, start } from "../http/RunningGateway.ts"
 
 const by = (name: string) => ({ authorization: `Bearer key-of-${name}` })
-const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob,cid=key-of-cid" }
+const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob,cid=key-of-cid", OPENAI_API_KEY: "key" }
 
 /** A gateway with callers ann, bob and cid, and a peer. */
 const configured = Effect.fnUntraced(function* (permissions: string, script: Script = () => [say("ok")]) {

@@ -65,4 +65,16 @@ describe("the lookups that share their threads", () => {
     assert.deepStrictEqual(Array.from(asked.keys()), [...names(8), "late.example"])
     assert.strictEqual(told.filter((line) => line.endsWith("failed")).length, 9_992)
   })
+
+  it("ask for a name that somebody still waits for, though whoever asked for it first has given up", () => {
+    const { ask, asked, time, told } = stuck()
+    for (const name of names(8)) ask(name)
+    ask("late.example")
+    time.now = 9_000
+    ask("late.example")
+    time.now = 10_001
+    asked.get("stuck-0.example")?.()
+    asked.get("late.example")?.()
+    assert.deepStrictEqual(told.slice(1), ["late.example failed", "late.example found"])
+  })
 })

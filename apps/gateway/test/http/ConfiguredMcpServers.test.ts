@@ -94,6 +94,7 @@ describe("MCP servers of the configuration", () => {
       const status = { url: "stdio:files", revision: "2025-11-25", error: null }
       assert.deepStrictEqual(shown.body["mcp_servers"], [status])
       const pid = Number(readFileSync(inFolder("pid"), "utf8"))
+      assert.isAbove(pid, 1)
       assert.isTrue(process.kill(pid, 0))
       yield* Scope.close(scope, Exit.void)
       assert.throws(() => process.kill(pid, 0), /ESRCH/)

@@ -4,6 +4,7 @@ import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/Sto
 import { McpClient } from "@bowline/runtime/remote/McpClient"
 import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
@@ -28,6 +29,7 @@ const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
 const at = "2026-01-02T03:04:05.678Z"
 const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
+const unread = { leaveRunning: Effect.void, replaced: Effect.void, isHere: () => false }
 const connect = () => () => undefined
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
@@ -35,6 +37,14 @@ interface Faulty {
   readonly plans?: Partial<Plans["Service"]>
   readonly streams?: Partial<PlanStreams["Service"]>
 }
+
+const follower = PlanFollower.layerOf(
+  Effect.gen(function* () {
+    const { isDraining } = yield* Plans
+    const { read } = yield* PlanStreams
+    return { isDraining, read, watch: () => Effect.never }
+  })
+)
 
 /** The edge over plans that fail, with what it logs. */
 const serve = Effect.fnUntraced(function* (
@@ -45,6 +55,7 @@ const serve = Effect.fnUntraced(function* (
   const logged: Array<string> = []
   const log = Logger.map(Logger.formatJson, (line) => void logged.push(line))
   const context = yield* HttpGateway.server.pipe(
+    Layer.provide(follower),
     Layer.provide([
       Layer.mock(Plans, plans),
       Layer.mock(PlanStreams, streams),
@@ -139,7 +150,7 @@ describe("a failure", () => {
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
         const { url, logged } = yield* serve({
-          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, connect, leaveRunning: Effect.void }) }
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, connect, ...unread }) }
         })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
@@ -163,7 +174,7 @@ describe("a failure", () => {
           close()
           return () => undefined
         },
-        leaveRunning: Effect.void
+        ...unread
       }
       const { url } = yield* serve({
         streams: { read: () => Effect.succeed(reading), start: () => Effect.succeed(reading) }
@@ -192,7 +203,7 @@ describe("a failure", () => {
               session_id,
               frames: Stream.make(frame(1, "session"), "reconnect" as const),
               connect,
-              leaveRunning: Effect.void
+              ...unread
             }),
           read: (_caller, _id, seq) => {
             after.push(seq)
@@ -202,7 +213,7 @@ describe("a failure", () => {
               session_id,
               frames: Stream.make(last),
               connect,
-              leaveRunning: Effect.void
+              ...unread
             })
           }
         },

@@ -3,7 +3,6 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
 import { prefersJson, waitFor } from "../../src/http/JsonAnswer.ts"
@@ -16,12 +15,15 @@ const ids = {
 describe("a caller that waits for one object", () => {
   it.effect("gets the id of its plan when the database is away, and nothing more than that of a bug", () =>
     Effect.gen(function* () {
-      const services = { plans: yield* Plans, streams: yield* PlanStreams }
-      const failing = (reason: StorageError["reason"]) =>
-        Effect.flip(waitFor(services, anonymous, ids, Stream.fail(new StorageError({ reason }))))
+      const plans = yield* Plans
+      const failing = (reason: StorageError["reason"]) => {
+        const frames = Stream.fail(new StorageError({ reason }))
+        const plan = { ...ids, frames, connect: () => () => undefined, leaveRunning: Effect.void }
+        return Effect.flip(waitFor(plans, anonymous, plan))
+      }
       assert.deepInclude(yield* failing(new Unavailable({ cause: "?" })), { code: "unavailable", plan_id: ids.plan_id })
       assert.strictEqual((yield* failing(new Rejected({ cause: "?" })))._tag, "StorageError")
-    }).pipe(Effect.provide(Layer.mergeAll(Layer.mock(Plans, {}), Layer.mock(PlanStreams, {}))))
+    }).pipe(Effect.provide(Layer.mock(Plans, {})))
   )
 })
 

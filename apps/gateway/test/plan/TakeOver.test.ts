@@ -51,7 +51,7 @@ describe("a plan of a gateway that was killed", () => {
         ...(yield* databases.postgres),
         BOWLINE_LEASE_TTL: "1s",
         OPENAI_BASE_URL: `${provider.url}/v1`,
-        BOWLINE_MODEL: "openai/gpt-5"
+        BOWLINE_MODEL: "openai/gpt-oss-120b"
       }
       const first = yield* start(settings)
       const sampling = { temperature: 1.5, top_p: 0.5, stop: ["END"], seed: 7, reasoning_effort: "low" }
@@ -62,7 +62,7 @@ describe("a plan of a gateway that was killed", () => {
       yield* first.kill("SIGKILL")
       yield* start(settings)
       for (const { body } of yield* provider.requests.awaitCount(2)) {
-        assert.deepInclude(JSON.parse(body), { ...sampling, max_completion_tokens: 50 })
+        assert.deepInclude(JSON.parse(body), { ...sampling, max_tokens: 50 })
       }
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )

@@ -63,10 +63,17 @@ describe("BowlineClient", () => {
     )
   )
 
-  it.effect("gives up after 15 minutes of Effect's clock", () =>
+  it.effect("gives up after 30 s of Effect's clock where nothing has answered, else after 15 minutes", () =>
     against({ schedule: Schedule.spaced("1 minute") }, ({ answer, client, cut }) =>
       Effect.gen(function* () {
-        answer(...Array.from({ length: 20 }, () => new TypeError("fetch failed")))
+        const away = Array.from({ length: 20 }, () => new TypeError("fetch failed"))
+        answer(...away.slice(0, 1))
+        const never = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.plan(question))))
+        yield* cut
+        yield* TestClock.adjust("30 seconds")
+        assert.deepInclude(yield* Fiber.join(never), { code: "unreachable", retryable: true })
+
+        answer(stream(...frames.slice(0, 3)), ...away)
         const reading = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.plan(question))))
         for (let minute = 0; minute < 15; minute++) {
           const { delayMs } = yield* cut

@@ -61,7 +61,7 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 /** An earlier message, from a caller that keeps the history itself. */
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
-/** How the model is to answer. What the provider's wire does not have is left out. A model may refuse the rest, which fails the plan. */
+/** How the model is to answer. What the provider's wire does not have, or the model is known to refuse, is left out. */
 export const Sampling = Schema.Struct({
   temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))),
   top_p: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),

@@ -11,12 +11,18 @@ interface Details {
 export class Billing extends Data.TaggedClass("billing")<Details & { readonly retryAfterMs?: number }> {
   readonly isRetryable = false
 }
+/** `isUnexplained`: no code says why. Then the provider may refuse this request only, and take others with the same key. */
+interface Refusal extends Details {
+  readonly isUnexplained?: boolean
+  readonly retryAfterMs?: number
+}
+
 /** The key is wrong, or may not do this. */
-export class Auth extends Data.TaggedClass("auth")<Details> {
+export class Auth extends Data.TaggedClass("auth")<Refusal> {
   readonly isRetryable = false
 }
 /** The provider has no such model, or not for this key. */
-export class ModelUnavailable extends Data.TaggedClass("model_unavailable")<Details> {
+export class ModelUnavailable extends Data.TaggedClass("model_unavailable")<Refusal> {
   readonly isRetryable = false
 }
 /** The prompt is longer than the model reads. */

@@ -10,15 +10,23 @@ import { limited } from "./MessageLimit.ts"
 /** Names the call that a request belongs to. */
 const callHeader = "idempotency-key"
 
+/** Names what the gateway has asked of the protocol's client, and for which it makes the request. The server does not get it. */
+const askHeader = "bowline-ask"
+
 /** How long a cancel may take: nobody waits for it. */
 const cancelTimeout = "5 seconds"
 
 const cancels: ReadonlySet<string> = new Set(["notifications/cancelled", "tasks/cancel"])
 
-const Message = Schema.fromJsonString(Schema.Struct({ method: Schema.optionalKey(Schema.String) }))
+/** The requests of a handshake, which the protocol's client makes without headers, one after the other. */
+const handshakes: ReadonlySet<string> = new Set(["server/discover", "initialize", "notifications/initialized"])
+const handshake = "handshake"
 
-const isCancel = (body: string): boolean =>
-  Option.exists(Schema.decodeOption(Message)(body), ({ method }) => method !== undefined && cancels.has(method))
+const decodeMessage = Schema.decodeOption(
+  Schema.fromJsonString(Schema.Struct({ method: Schema.optionalKey(Schema.String) }))
+)
+
+const methodOf = (body: string): string => Option.getOrUndefined(decodeMessage(body))?.method ?? ""
 
 const methods: { readonly [name: string]: HttpMethod.HttpMethod } = { GET: "GET", POST: "POST", DELETE: "DELETE" }
 
@@ -35,30 +43,43 @@ interface Options {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** What belongs to one request of the protocol's client. */
+export interface Ask {
+  /** By which its HTTP requests are known. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Why the last of them has failed, if it has. It is told once. */
+  readonly takeFailure: () => ExchangeError | undefined
+}
+
 /**
  * The `fetch` of the protocol's client: every request goes through the gateway's own HTTP client, with the credentials of the server. Redirects
  * within the origin are followed, and a message of more than 8 MiB ends its answer.
  */
 export class ServerFetch {
   readonly #options: Options
-  /** Why requests have failed, by the call that they belong to; "" without a call. */
+  /** Why requests have failed, by what was asked. Nobody asks for the failures of streams, replies and subscriptions: they are not kept. */
   readonly #failures = new Map<string, ExchangeError>()
   readonly #open = new Map<string, Scope.Closeable>()
+  #asks = 0
 
   constructor(options: Options) {
     this.#options = options
   }
 
-  /** Why the last request of a call has failed, if one has. It is told once. */
-  takeFailure(call: string): ExchangeError | undefined {
-    const known = this.#failures.get(call)
-    this.#failures.delete(call)
-    return known
+  /** For one request of the protocol's client, which may be a call. */
+  readonly ask = (call?: string): Ask => {
+    const name = `${++this.#asks}`
+    const headers = { [askHeader]: name, ...(call !== undefined && { [callHeader]: call }) }
+    return { headers, takeFailure: () => this.#takeFailure(name) }
   }
 
-  /** The header by which the requests of a call are known. */
-  headersOf(call: string): Readonly<Record<string, string>> {
-    return { [callHeader]: call }
+  /** For a handshake. */
+  readonly handshake = (): Ask => ({ headers: {}, takeFailure: () => this.#takeFailure(handshake) })
+
+  #takeFailure(ask: string): ExchangeError | undefined {
+    const known = this.#failures.get(ask)
+    this.#failures.delete(ask)
+    return known
   }
 
   /** Closes the connection that a call waits on, if it still does. */
@@ -74,20 +95,23 @@ export class ServerFetch {
     const run = Effect.runPromiseWith(context)
     return (url, init = {}) => {
       const body = typeof init.body === "string" ? init.body : ""
-      const headers = Object.fromEntries(new Headers(init.headers))
+      const method = methodOf(body)
+      const { [askHeader]: ask = handshakes.has(method) ? handshake : undefined, ...headers } = Object.fromEntries(
+        new Headers(init.headers)
+      )
       const request = HttpClientRequest.make(methods[init.method ?? "GET"] ?? "GET")(url, {
         headers,
         ...(body !== "" && { body: HttpBody.text(body, "application/json") })
       })
       // The plan may be over before its cancels are sent.
-      if (isCancel(body)) {
-        const sent = Effect.timeoutOrElse(this.#exchange(request, body), {
+      if (cancels.has(method)) {
+        const sent = Effect.timeoutOrElse(this.#exchange(request, body, undefined), {
           duration: cancelTimeout,
           orElse: () => Effect.fail(cancelTimedOut)
         })
         return run(sent)
       }
-      return run(this.#exchange(request, body, init.signal ?? undefined), { signal: init.signal ?? undefined })
+      return run(this.#exchange(request, body, ask, init.signal ?? undefined), { signal: init.signal ?? undefined })
     }
   })
 
@@ -111,6 +135,7 @@ export class ServerFetch {
     this: ServerFetch,
     request: HttpClientRequest.HttpClientRequest,
     body: string,
+    ask: string | undefined,
     signal?: AbortSignal
   ) {
     const call = request.headers[callHeader] ?? ""
@@ -128,7 +153,8 @@ export class ServerFetch {
         Effect.sync(() => this.#open.delete(call))
       )
     }
-    const fail = (error: ExchangeError) => Effect.sync(() => void this.#failures.set(call, error))
+    if (ask !== undefined) this.#failures.delete(ask)
+    const fail = (error: ExchangeError) => Effect.sync(() => void (ask !== undefined && this.#failures.set(ask, error)))
     const response = yield* this.#send(request, body).pipe(
       Scope.provide(scope),
       Effect.tapError(fail),

@@ -4,10 +4,17 @@ import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import type { McpCall, McpResult, McpTool } from "@bowline/runtime/remote/McpClient"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
-import { Client, isInputRequiredResult, type Progress, type Transport } from "@modelcontextprotocol/client"
+import {
+  type CallToolResult,
+  Client,
+  isInputRequiredResult,
+  type Progress,
+  type RequestOptions,
+  type Transport
+} from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, type Schema } from "effect"
 import manifest from "../../package.json" with { type: "json" }
-import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
+import type { Ask } from "../http/ServerFetch.ts"
 import { Announcements } from "./Announcements.ts"
 import { CallCancels } from "./CallCancels.ts"
 import { toResult, toTool } from "./Content.ts"
@@ -26,10 +33,10 @@ export type Era = "legacy" | { readonly pin: string }
 
 /** What lies below the protocol's client. */
 export interface Wire {
-  /** Why the last request of a call has failed below the protocol, if one has; "" for requests without a call. */
-  readonly takeFailure: (call: string) => ExchangeError | undefined
-  /** Headers by which the requests of a call are known. */
-  readonly headersOf: (call: string) => Readonly<Record<string, string>>
+  /** For one request, which may be a call. */
+  readonly ask: (call?: string) => Ask
+  /** For a handshake. */
+  readonly handshake: () => Ask
   /** Closes what a call waits on. */
   readonly close: (call: string) => Effect.Effect<void>
 }
@@ -42,6 +49,8 @@ export interface Options {
 }
 
 type Meta = { readonly [key: string]: Schema.Json }
+
+type Request<A> = (options: Required<Pick<RequestOptions, "headers" | "signal" | "timeout">>) => Promise<A>
 
 /** Of servers over HTTP: it ends their session. */
 interface LinkTransport extends Transport {
@@ -91,7 +100,7 @@ export class ServerLink {
     this.#transport = transport
     this.#options = options
     this.#cancels = new CallCancels(transport, () => client.getProtocolEra() === "legacy")
-    this.#tasks = new ServerTaskCalls(client, this.#cancels, (request) => this.ask("", request))
+    this.#tasks = new ServerTaskCalls(client, this.#cancels, (request) => this.ask(request))
     this.#announcements = new Announcements(client)
   }
 
@@ -131,10 +140,14 @@ export class ServerLink {
   })
 
   /** Makes a request of the protocol's client. It is aborted, not awaited, when it is interrupted. */
-  ask<A>(call: string, request: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, ServerFailure> {
-    return Effect.tryPromise({
-      try: request,
-      catch: (error) => toFailure(error, this.#options.redaction, this.#options.wire.takeFailure(call))
+  ask<A>(request: Request<A>, begin: () => Ask = this.#options.wire.ask): Effect.Effect<A, ServerFailure> {
+    return Effect.suspend(() => {
+      const { headers, takeFailure } = begin()
+      return Effect.tryPromise({
+        try: (signal) => request({ headers, signal, timeout }),
+        catch: (error) => toFailure(error, this.#options.redaction, takeFailure())
+        // A failed connection may have been opened again.
+      }).pipe(Effect.ensuring(Effect.sync(takeFailure)))
     })
   }
 
@@ -150,9 +163,7 @@ export class ServerLink {
     let size = 0
     for (let page = 0; page < maxPages; page++) {
       const params = cursor === undefined ? {} : { cursor }
-      const list = yield* this.ask("", (signal) =>
-        this.#client.request({ method: "tools/list", params }, { signal, timeout })
-      )
+      const list = yield* this.ask((options) => this.#client.request({ method: "tools/list", params }, options))
       this.#announcements.isListed = true
       size += JSON.stringify(list.tools).length
       if (size > maxBytes) return yield* tooLarge
@@ -182,17 +193,15 @@ export class ServerLink {
     const _meta = { ...meta, traceparent: trace.traceparent ?? (yield* unrecorded), "bowline/task_id": taskId }
     const tell = (message: string) => void Queue.offerUnsafe(progress, redaction.text(message))
     const params = { name: tool.name, arguments: input, _meta }
-    const options = {
-      timeout,
-      headers: { ...wire.headersOf(taskId), ...trace },
-      onprogress: (told: Progress) => tell(progressText(told))
-    }
-    const asked = this.ask(taskId, (signal) => {
-      if (tool.needsTask === true) return this.#tasks.begin(params, { ...options, signal })
+    const onprogress = (told: Progress) => tell(progressText(told))
+    const call: Request<CallToolResult> = ({ headers, ...asked }) => {
+      const options = { ...asked, headers: { ...headers, ...trace }, onprogress }
+      if (tool.needsTask === true) return this.#tasks.begin(params, options)
       // Without its output schema: the client would compile it, and it is a stranger's.
       const toolDefinition = { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" as const } }
-      return this.#client.callTool(params, { ...options, signal, allowInputRequired: true, toolDefinition })
-    }).pipe(Effect.onInterrupt(() => wire.close(taskId)))
+      return this.#client.callTool(params, { ...options, allowInputRequired: true, toolDefinition })
+    }
+    const asked = this.ask(call, () => wire.ask(taskId)).pipe(Effect.onInterrupt(() => wire.close(taskId)))
     const first = yield* (tool.needsTask === true ? this.#tasks.named(asked) : asked).pipe(
       Effect.catchIf(isInputRequired, () => Effect.undefined)
     )
@@ -250,8 +259,10 @@ export const open = Effect.fnUntraced(function* (
   limitReplies(transport)
   const link = new ServerLink(client, transport, options)
   yield* link
-    .ask("", (signal) =>
-      client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) })
+    .ask(
+      ({ signal, timeout }) =>
+        client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) }),
+      options.wire.handshake
     )
     // Until it has an answer to its first question, the client does not close the transport.
     .pipe(Effect.onError(() => Effect.promise(() => Promise.allSettled([transport.close(), client.close()]))))

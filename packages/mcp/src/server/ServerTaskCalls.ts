@@ -58,12 +58,12 @@ const notAResult = ServerFailure.of(new Protocol({ message: "The result of the s
 export class ServerTaskCalls {
   readonly #client: Client
   readonly #cancels: CallCancels
-  readonly #ask: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, ServerFailure>
+  readonly #ask: <A>(request: (options: RequestOptions) => Promise<A>) => Effect.Effect<A, ServerFailure>
 
   constructor(
     client: Client,
     cancels: CallCancels,
-    ask: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, ServerFailure>
+    ask: <A>(request: (options: RequestOptions) => Promise<A>) => Effect.Effect<A, ServerFailure>
   ) {
     this.#client = client
     this.#cancels = cancels
@@ -111,8 +111,7 @@ export class ServerTaskCalls {
     onStatus: (message: string) => void
   ): Effect.Effect<CallToolResult | undefined, ServerFailure> {
     const params = { taskId: task.taskId }
-    const get = () =>
-      this.#ask((signal) => this.#client.request({ method: "tasks/get", params }, Task, { signal, timeout }))
+    const get = () => this.#ask((options) => this.#client.request({ method: "tasks/get", params }, Task, options))
     return awaitEnd(task, get, onStatus).pipe(
       Effect.onExit((exit) =>
         Exit.isSuccess(exit) && exit.value.status !== "input_required"
@@ -143,7 +142,7 @@ export class ServerTaskCalls {
 
   #fetchResult(taskId: string): Effect.Effect<CallToolResult, ServerFailure> {
     const request = { method: "tasks/result", params: { taskId } }
-    return this.#ask((signal) => this.#client.request(request, specTypeSchemas.CallToolResult, { signal, timeout }))
+    return this.#ask((options) => this.#client.request(request, specTypeSchemas.CallToolResult, options))
   }
 
   /** Tells the server that nobody wants the task any more, and waits for nothing. */

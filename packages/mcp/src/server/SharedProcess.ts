@@ -87,7 +87,8 @@ export const make = Effect.fnUntraced(function* (
       yield* Scope.close(scope, Exit.void)
     })
     yield* Effect.forkIn(farewell, owner, { startImmediately: true })
-    const wire = { takeFailure: process.reason, headersOf: () => ({}), close: () => Effect.void }
+    const ask = () => ({ headers: {}, takeFailure: process.reason })
+    const wire = { ask, handshake: ask, close: () => Effect.void }
     const link = yield* ServerLink.open(process.transport, { wire, redaction, era }).pipe(
       Effect.timeoutOrElse({ duration: startLimit, orElse: () => Effect.fail(fromExchange(late)) }),
       Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))

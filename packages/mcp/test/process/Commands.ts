@@ -53,7 +53,9 @@ export const serve = Effect.fnUntraced(function* (behaviour: string, env: Variab
   return { ...(yield* connect([program, behaviour, file], env)), seen, pids }
 })
 
-export const isAlive = (pid: number): boolean => {
+/** A process that never started is an error: the signal 0 to the process 0 would say that the tests are alive. */
+export const isAlive = (pid: number | undefined): boolean => {
+  if (pid === undefined) throw new Error("No such process was started")
   try {
     return process.kill(pid, 0)
   } catch {

@@ -28,7 +28,7 @@ describe("a server that is a command", () => {
     Effect.gen(function* () {
       const { close, connection, pids, seen } = yield* serve("stubborn")
       yield* connection.tools
-      const [pid = 0] = pids()
+      const [pid] = pids()
       assert.isTrue(isAlive(pid))
       yield* close
       assert.isFalse(isAlive(pid))
@@ -94,7 +94,7 @@ describe("a server that is a command", () => {
       assert.lengthOf(pids(), 1)
       yield* Fiber.interrupt(waiting)
       yield* list
-      const [pid = 0] = pids()
+      const [pid] = pids()
       yield* pass(() => !isAlive(pid))
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
@@ -138,10 +138,10 @@ describe("a server that is a command", () => {
       const message = "The server's process has written more than 8 MiB without a message"
       const huge = yield* serve("")
       assert.deepInclude(yield* Effect.flip(call(huge.connection, "huge")), { message })
-      yield* until(() => !isAlive(huge.pids()[0] ?? 0))
+      yield* until(() => !isAlive(huge.pids()[0]))
       const rubbish = yield* serve("only-rubbish")
       assert.deepInclude(yield* Effect.flip(rubbish.connection.tools), { message })
-      yield* until(() => !isAlive(rubbish.pids()[0] ?? 0))
+      yield* until(() => !isAlive(rubbish.pids()[0]))
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
@@ -165,7 +165,7 @@ describe("a server that is a command", () => {
       const hung = yield* serve("hangs")
       const asking = yield* Effect.forkChild(hung.connection.tools)
       yield* until(() => hung.seen().includes("tools/list"))
-      const [pid = 0] = hung.pids()
+      const [pid] = hung.pids()
       yield* TestClock.adjust("6 seconds")
       yield* Fiber.interrupt(asking)
       yield* TestClock.adjust("1 second")
@@ -177,7 +177,7 @@ describe("a server that is a command", () => {
       yield* TestClock.adjust("61 seconds")
       assert.strictEqual((yield* Fiber.join(waiting)).message, "The server's process did not shake hands within 60 s")
       yield* TestClock.adjust("1 second")
-      yield* until(() => !isAlive(silent.pids()[0] ?? 0))
+      yield* until(() => !isAlive(silent.pids()[0]))
       assert.strictEqual(silent.pids().length, 1)
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )

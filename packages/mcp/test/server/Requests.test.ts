@@ -5,7 +5,7 @@ import { json, text, type Host } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option, Redacted, Schedule } from "effect"
+import { Effect, Fiber, Layer, Option, Redacted, Schedule, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
 import { callTool, serverAt, taskId } from "./call.ts"
@@ -171,3 +171,32 @@ describe("a server that wants tokens", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 })
+
+it.effect(
+  "a request that the server refuses is not blamed on the stream for its messages, which has failed before",
+  () =>
+    Effect.gen(function* () {
+      let failed = 0
+      const huge = Stream.fromIterable(Array.from({ length: 10 }, () => new Uint8Array(2 ** 20).fill(120)))
+      const { url } = yield* (yield* Network).serve(({ body, method: verb }) => {
+        if (verb === "GET") {
+          const stream = Stream.ensuring(
+            huge,
+            Effect.sync(() => failed++)
+          )
+          return Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: stream })
+        }
+        const { id = null, method } = JSON.parse(body) as { readonly id?: number; readonly method: string }
+        const answer = (fields: object) => Effect.succeed(json(200, { jsonrpc: "2.0", id, ...fields }))
+        if (method === "server/discover") return Effect.succeed(text(400, ""))
+        if (method === "tools/list") return answer({ error: { code: -32_000, message: "No tools today" } })
+        if (method !== "initialize") return Effect.succeed(text(202, ""))
+        const serverInfo = { name: "refuses", version: "1.0.0" }
+        return answer({ result: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo } })
+      })
+      const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
+      yield* until(Effect.sync(() => failed > 0))
+      const { reason } = yield* Effect.flip(connection.tools)
+      assert.deepInclude(reason, { _tag: "rpc", code: -32_000 })
+    }).pipe(Effect.scoped, Effect.provide(memory))
+)

@@ -85,10 +85,13 @@ describe("toResponsesRequest", () => {
     )
   })
 
-  it("tells no model that is known not to reason how much it should", () => {
-    const sampling = { reasoning_effort: "low" as const }
-    assert.deepInclude(toResponsesRequest({ ...conversation, sampling }, "openai"), { reasoning: { effort: "low" } })
-    const facts = { contextWindow: 1, isReasoning: false }
-    assert.notProperty(toResponsesRequest({ ...conversation, sampling, facts }, "openai"), "reasoning")
+  it("says how the model is to answer, as far as the wire has it", () => {
+    const sampling = { temperature: 0, stop: ["END"], seed: 7, reasoning_effort: "low" as const }
+    const { stop, seed, ...said } = toResponsesRequest({ ...conversation, sampling }, "openai") as Record<
+      string,
+      unknown
+    >
+    assert.deepInclude(said, { temperature: 0, reasoning: { effort: "low" } })
+    assert.deepStrictEqual([stop, seed], [undefined, undefined])
   })
 })

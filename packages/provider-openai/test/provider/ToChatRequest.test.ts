@@ -61,16 +61,9 @@ describe("toChatRequest", () => {
     })
   })
 
-  it.each([
-    [undefined, { reasoning_effort: "low" }],
-    [{ contextWindow: 1, isReasoning: true }, { reasoning_effort: "low" }],
-    [{ contextWindow: 1, isReasoning: false }, {}]
-  ])("tells no model that is known not to reason how much it should: %j", (facts, said) => {
-    const request = {
-      ...(golden("conversation") as ProviderRequest),
-      facts,
-      sampling: { reasoning_effort: "low" as const }
-    }
-    assert.deepStrictEqual<unknown>(toChatRequest(request), { ...(golden("conversation.chat") as object), ...said })
+  it("says how the model is to answer as it is told", () => {
+    const sampling = { temperature: 0, stop: ["END"], seed: 7, reasoning_effort: "low" as const }
+    const request = { ...(golden("conversation") as ProviderRequest), sampling }
+    assert.deepStrictEqual<unknown>(toChatRequest(request), { ...(golden("conversation.chat") as object), ...sampling })
   })
 })

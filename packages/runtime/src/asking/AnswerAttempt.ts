@@ -5,11 +5,11 @@ import {
   StreamTruncated
 } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Duration, Effect } from "effect"
+import { Clock, Duration, Effect, Struct } from "effect"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as Attempt from "../provider/Attempt.ts"
-import { costOf, type Model } from "../provider/ModelTable.ts"
+import { costOf, type Model, refusedOf } from "../provider/ModelTable.ts"
 import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
 import * as AttemptSpan from "../telemetry/AttemptSpan.ts"
 import { Assembly } from "./Assembly.ts"
@@ -42,6 +42,10 @@ const finished = (assembly: Assembly): Effect.Effect<Attempted, ProviderError> =
 /** Models refuse a limit that is above their own. */
 const limitOf = ({ maxOutputTokens }: ModelRequest, facts: Model | undefined) =>
   maxOutputTokens !== undefined && { maxOutputTokens: Math.min(maxOutputTokens, facts?.outputLimit ?? Infinity) }
+
+/** Without the fields that the model refuses: callers cannot know which model answers them. */
+const samplingOf = ({ sampling }: ModelRequest, facts: Model | undefined) =>
+  sampling !== undefined && { sampling: Struct.omit(sampling, refusedOf(sampling, facts)) }
 
 /** Makes single attempts: one request to one target, under the timers of its model. */
 export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
@@ -81,11 +85,18 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
     const cut = (silentMs: number) =>
       silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs, listener)
     const ends = Attempt.run(
-      provider.stream({ ...request, ...limitOf(request, facts), model, facts }),
+      provider.stream({ ...request, ...limitOf(request, facts), ...samplingOf(request, facts), model, facts }),
       timers,
       take,
       cut
-    ).pipe(Effect.flatMap(() => finished(assembly)))
+    ).pipe(
+      Effect.flatMap(() => finished(assembly)),
+      Effect.catchTag("ProviderError", (error) =>
+        Effect.flatMap(pool.judge(Target.use(target), error.reason), (reason) =>
+          Effect.fail(new ProviderError({ reason }))
+        )
+      )
+    )
     return yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(
       listener.within("provider"),
       Effect.ensuring(Effect.sync(listener.ended)),

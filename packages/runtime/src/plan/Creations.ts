@@ -15,6 +15,7 @@ import { type NewPlan, type PlanSession, PlanStore } from "../store/PlanStore.ts
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
+import type * as Keeper from "./Keeper.ts"
 import { type Ready, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
@@ -37,6 +38,8 @@ interface Kept {
   readonly sent: unknown
   readonly idempotency?: Idempotency | undefined
   readonly echo?: Schema.Json | undefined
+  /** See `NewPlan`. */
+  readonly replaces: boolean
 }
 
 /** What a plan starts with, its preset included. */
@@ -85,37 +88,37 @@ export class Creations {
    */
   readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, kept: Kept) {
     const { store, config, background, lock, running } = this.#parts
-    const place = yield* Scope.make()
-    yield* Scope.provide(Effect.andThen(running.reserve, lock.expectLeases), place)
+    const scope = yield* Scope.make()
+    const place = yield* Scope.provide(Effect.tap(running.reserve, lock.expectLeases), scope)
     const stored = this.#toStore(start, kept)
-    const decided = this.#begin(start.plan_id, place)
+    const decided = this.#begin(start.plan_id, scope)
     const session = yield* store
       .create(stored, config.maxQueue)
       .pipe(
         Effect.onError((cause) =>
           isLostAnswer(cause)
-            ? FiberSet.run(background, Effect.ensuring(this.#adopt(start, stored.new_session_id), decided))
+            ? FiberSet.run(background, Effect.ensuring(this.#adopt(start, stored.new_session_id, place), decided))
             : decided
         )
       )
     // Nobody else has written the session since it was made.
     const isEmpty =
       session.created && session.fence !== undefined && stored.messages.length === 0 && !start.request.prior_summary
-    return { session, plan: yield* Effect.ensuring(this.#run(start, session, { isEmpty }), decided) }
+    return { session, plan: yield* Effect.ensuring(this.#run(start, session, place, { isEmpty }), decided) }
   })
 
-  /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here, and gives its place back. */
-  #begin(id: PlanId, place: Scope.Closeable): Effect.Effect<void> {
+  /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here, and gives back the place that it has not taken. */
+  #begin(id: PlanId, scope: Scope.Closeable): Effect.Effect<void> {
     const latch = Latch.makeUnsafe(false)
     this.#pending.set(id, latch)
     return Effect.suspend(() => {
       this.#pending.delete(id)
       latch.openUnsafe()
-      return Scope.close(place, Exit.void)
+      return Scope.close(scope, Exit.void)
     })
   }
 
-  #toStore(start: Start, { sent, echo = null, idempotency }: Kept): NewPlan {
+  #toStore(start: Start, { sent, echo = null, idempotency, replaces }: Kept): NewPlan {
     const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
     const key = config.resume && store.isDurable ? secretKey : Option.none()
@@ -131,6 +134,7 @@ export class Creations {
       })),
       storedRequest: StoredRequest.store(sent, plan_id, key),
       echo,
+      replaces,
       idempotency:
         idempotency === undefined
           ? null
@@ -140,12 +144,13 @@ export class Creations {
 
   #run(
     start: Start,
-    { session_id, external_session_id, created, fence }: PlanSession,
+    { session_id, external_session_id, created, fence }: Omit<PlanSession, "dropped">,
+    place: Keeper.Place,
     rest: Pick<Ready, "isEmpty"> & Partial<Pick<Ready, "awaited" | "guard">>
   ): Effect.Effect<RunningPlan> {
     const { running, lock } = this.#parts
     const at = fromMillis(start.createdAt)
-    return running.run({
+    const ready: Ready = {
       ...start,
       session_id,
       awaited: undefined,
@@ -154,7 +159,8 @@ export class Creations {
       head: { seq: 1, at },
       recent: [toFrame(1, at, { event: "session", data: { external_session_id, created } })],
       resumed: undefined
-    })
+    }
+    return running.run(ready, place)
   }
 
   /**
@@ -162,7 +168,7 @@ export class Creations {
    * plan's deadline.
    */
   readonly #adopt = Effect.fnUntraced(
-    function* (this: Creations, start: Start, new_session_id: SessionId) {
+    function* (this: Creations, start: Start, new_session_id: SessionId, place: Keeper.Place) {
       const get = Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
         while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
         schedule: Schedule.spaced("500 millis")
@@ -173,7 +179,7 @@ export class Creations {
       if (Option.isNone(guard)) return
       const { session_id, external_session_id } = stored
       const session = { session_id, external_session_id, created: session_id === new_session_id, fence: undefined }
-      yield* this.#run(start, session, { isEmpty: false, awaited: comeBackWithin, guard: guard.value })
+      yield* this.#run(start, session, place, { isEmpty: false, awaited: comeBackWithin, guard: guard.value })
     },
     (adopting) => Effect.ignore(adopting)
   )

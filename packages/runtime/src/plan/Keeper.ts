@@ -15,23 +15,33 @@ interface Options<A> {
   readonly abandon: (value: A) => void
 }
 
+/** A place that is kept free for a value. */
+export interface Place {
+  readonly _tag: "Place"
+}
+
 export interface Keeper<K, A> {
   /**
    * Runs `life` in a fiber of its own, and returns the value that it announces. The value stands for the key until the fiber ends.
-   * If the key has a value already, that one is replaced, and `life` begins when its fiber has ended.
+   * If the key has a value already, that one is replaced, and `life` begins when its fiber has ended. When the value is announced, it
+   * takes the reserved place, if there is one.
    */
-  readonly run: (key: K, life: (announce: (value: A) => Effect.Effect<void>) => Effect.Effect<void>) => Effect.Effect<A>
+  readonly run: (
+    key: K,
+    life: (announce: (value: A) => Effect.Effect<void>) => Effect.Effect<void>,
+    place?: Place
+  ) => Effect.Effect<A>
   readonly find: (key: K) => A | undefined
   readonly values: () => Iterable<A>
-  /** Keeps a place free until the scope closes. */
-  readonly reserve: Effect.Effect<void, "draining" | "full", Scope.Scope>
-  /** The same, also where no place is free. */
-  readonly reserveAnyway: Effect.Effect<void, "draining", Scope.Scope>
+  /** Keeps a place free until a value takes it, or the scope closes. */
+  readonly reserve: Effect.Effect<Place, "draining" | "full", Scope.Scope>
+  /** Has a drain wait until the scope closes, since values may come without a place of their own. */
+  readonly delayDrain: Effect.Effect<void, "draining", Scope.Scope>
   /** How many places are free. */
   readonly room: () => number
-  /** Whether a place is reserved. */
-  readonly isReserved: () => boolean
-  /** Whether there is neither a value nor a reserved place. */
+  /** Whether values may be about to come. */
+  readonly isExpecting: () => boolean
+  /** Whether there is no value, and none may be about to come. */
   readonly isIdle: () => boolean
   /**
    * Refuses new places, and returns when it is idle: values have the grace to end by themselves, then they are asked to. One that
@@ -42,7 +52,7 @@ export interface Keeper<K, A> {
 }
 
 /**
- * One fiber per key. A key and the keeper change their states like this:
+ * One fiber per key. A key and the keeper change their states like this. Whoever is reserved or announced counts once:
  *
  *     free ──reserve──▶ reserved ──run──▶ announced ──the fiber ends──▶ free
  *       └───────────────run──────────────────▲ └─run: replaced, the fiber ends─▲ announced
@@ -56,10 +66,12 @@ export const make = Effect.fnUntraced(function* <K, A>(options: Options<A>) {
   const fibers = yield* FiberMap.make<K, void>()
   const values = new Map<K, A>()
   const idle = Latch.makeUnsafe(true)
-  let reserved = 0
+  const reserved = new Set<Place>()
+  let delays = 0
   let state: "open" | "draining" | "ending" = "open"
 
-  const isIdle = () => values.size + reserved === 0
+  const isExpecting = () => reserved.size + delays > 0
+  const isIdle = () => values.size === 0 && !isExpecting()
   const change = (by: () => void) =>
     Effect.sync(() => {
       by()
@@ -81,13 +93,9 @@ export const make = Effect.fnUntraced(function* <K, A>(options: Options<A>) {
     for (const value of values.values()) if (isWaiting(value)) end(value)
   })
 
-  const room = () => capacity - values.size - reserved
-  const takePlace = Effect.suspend(() =>
-    state === "open" ? change(() => reserved++) : Effect.fail("draining" as const)
-  )
-  const reserve = <E>(take: Effect.Effect<void, E>) => claim(take, () => change(() => reserved--))
+  const room = () => capacity - values.size - reserved.size
   const keeper: Keeper<K, A> = {
-    run: Effect.fnUntraced(function* (key, life) {
+    run: Effect.fnUntraced(function* (key, life, place) {
       const older = values.get(key)
       if (older !== undefined) {
         replace(older)
@@ -98,6 +106,7 @@ export const make = Effect.fnUntraced(function* <K, A>(options: Options<A>) {
       const announce = (value: A) =>
         Effect.andThen(
           change(() => {
+            if (place !== undefined) reserved.delete(place)
             values.set(key, value)
             if (state === "ending") end(value)
           }),
@@ -118,12 +127,24 @@ export const make = Effect.fnUntraced(function* <K, A>(options: Options<A>) {
     }),
     find: (key) => values.get(key),
     values: () => values.values(),
-    reserve: reserve(
-      Effect.suspend(() => (state === "open" && room() <= 0 ? Effect.fail("full" as const) : takePlace))
+    reserve: claim(
+      Effect.suspend(() => {
+        if (state !== "open") return Effect.fail("draining" as const)
+        if (room() <= 0) return Effect.fail("full" as const)
+        const place: Place = { _tag: "Place" }
+        return Effect.as(
+          change(() => reserved.add(place)),
+          place
+        )
+      }),
+      (place) => change(() => reserved.delete(place))
     ),
-    reserveAnyway: reserve(takePlace),
+    delayDrain: claim(
+      Effect.suspend(() => (state === "open" ? change(() => delays++) : Effect.fail("draining" as const))),
+      () => change(() => delays--)
+    ),
     room,
-    isReserved: () => reserved > 0,
+    isExpecting,
     isIdle,
     drain: (grace) =>
       Effect.suspend(() => {

@@ -8,19 +8,16 @@ import {
   type NotFound,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { PlanStore } from "../store/PlanStore.ts"
 import type { Reading } from "../stream/LivePlan.ts"
+import type { PlanReading } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
 import type { RunningPlan } from "./RunningPlans.ts"
-
-/** The plan that a reader reads, and what the reader gets. */
-type PlanReading = { readonly plan_id: PlanId; readonly session_id: SessionId } & Reading
 
 /**
  * Plans as streams of frames for the edges that write them to connections. Next to the frames come pings and requests to come
@@ -90,12 +87,14 @@ export class PlanStreams extends Context.Service<
             issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
           })
         }
-        if (plan !== undefined) return yield* attach(plan, after)
+        // What a plan that has left this process has told here comes first: then no look at the store has to find it.
+        if (plan !== undefined && !(plan.live.isLeft && plan.live.head <= after)) return yield* attach(plan, after)
         yield* store.reading(plan_id)
         const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
         const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
         const ids = { plan_id, session_id: stored.session_id }
-        return { ...ids, frames, connect: () => () => {}, leaveRunning: Effect.void }
+        const isHere = () => false
+        return { ...ids, frames, isHere, connect: () => () => {}, leaveRunning: Effect.void, replaced: Effect.void }
       })
 
       const startOrJoin = Effect.fnUntraced(function* (asked: Asked) {

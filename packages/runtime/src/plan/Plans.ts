@@ -35,6 +35,7 @@ import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
+import { PlanFollower } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { type Decider, decide } from "./Approvals.ts"
@@ -92,6 +93,11 @@ export class Plans extends Context.Service<
     readonly cancel: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** The calls of this caller's plans that wait for a decision, newest first. */
     readonly approvals: (caller: CallerName, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
+    /** Those of one plan of this caller. */
+    readonly approvalsOf: (
+      caller: CallerName,
+      id: PlanId
+    ) => Effect.Effect<ReadonlyArray<PendingApproval>, StorageError>
     /**
      * Approves or rejects a call that waits, wherever its plan runs, and returns the decision that stands: the first one. Fails with
      * `ApprovalConflict` if that is the other one, or if the plan is over.
@@ -157,6 +163,7 @@ export class Plans extends Context.Service<
           return yield* store.get(caller, id)
         }),
         approvals: approvals.store.pending,
+        approvalsOf: approvals.store.ofPlan,
         decide: (decider, approval, decision) => decide(approvals, decider, approval, decision),
         drain: Effect.andThen(running.drain, remote.close),
         replica: Effect.succeed(lock.replica),
@@ -166,12 +173,25 @@ export class Plans extends Context.Service<
     })
   )
 
+  /** Follows plans by the services of this folder. */
+  static readonly layerFollower = PlanFollower.layerOf(
+    Effect.gen(function* () {
+      const { isDraining } = yield* Plans
+      const { read } = yield* PlanStreams
+      const { connect } = yield* RemotePlans
+      return { isDraining, read, watch: connect }
+    })
+  )
+
   /**
    * With its own parts, and with the other services of this folder: `PlanStreams`, `Sessions` and `SessionCompaction`. It leaves open
    * the stores, the credential pool, the peers and the configuration.
    */
   static readonly layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
-    Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer).pipe(
+    Plans.layerFollower.pipe(
+      Layer.provideMerge(
+        Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer)
+      ),
       Layer.provideMerge(PlanStreams.layer),
       Layer.provide(NewPlans.layer),
       Layer.provide([RunningPlans.layer, RemotePlans.layer]),

@@ -62,16 +62,19 @@ export interface Ready extends PlanStart {
 export class RunningPlans extends Context.Service<
   RunningPlans,
   {
-    /** Runs the plan in a fiber of its own. If the process has lost the plan and got it back, it begins when the older fiber has ended. */
-    readonly run: (plan: Ready) => Effect.Effect<RunningPlan>
+    /**
+     * Runs the plan in a fiber of its own, and in its place if one was reserved. If the process has lost the plan and got it back, it begins
+     * when the older fiber has ended.
+     */
+    readonly run: (plan: Ready, place?: Keeper.Place) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
     /**
-     * Keeps a place free for one more plan until the scope closes. There are as many places as this replica may run plans. A drain
-     * waits for places, too.
+     * Keeps a place free for one more plan until it runs, or the scope closes. There are as many places as this replica may run plans.
+     * A drain waits for places, too.
      */
-    readonly reserve: Effect.Effect<void, NotAccepting, Scope.Scope>
-    /** The same, also where no place is free. */
-    readonly reserveAnyway: Effect.Effect<void, NotAccepting, Scope.Scope>
+    readonly reserve: Effect.Effect<Keeper.Place, NotAccepting, Scope.Scope>
+    /** Has a drain wait until the scope closes: plans of other replicas may come, which need no place. */
+    readonly delayDrain: Effect.Effect<void, NotAccepting, Scope.Scope>
     /** How many more plans this replica may run. */
     readonly room: () => number
     /**
@@ -95,7 +98,7 @@ export class RunningPlans extends Context.Service<
       yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
-        isStarting: keeper.isReserved,
+        isStarting: keeper.isExpecting,
         abort: (id, reason) => {
           const plan = keeper.find(id)
           plan?.run.abort(reason)
@@ -104,9 +107,9 @@ export class RunningPlans extends Context.Service<
       })
 
       return {
-        run: (plan) => {
+        run: (plan, place) => {
           const { plan_id, session_id, caller } = plan
-          return keeper.run(plan_id, (announce) => {
+          const begin: Parameters<typeof keeper.run>[1] = (announce) => {
             // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
             const announceHere = (running: RunningPlan) =>
               plan.awaited === undefined
@@ -114,12 +117,13 @@ export class RunningPlans extends Context.Service<
                 : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
             const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
             return PlanSpan.ofPlan(plan)(annotated)
-          })
+          }
+          return keeper.run(plan_id, begin, place)
         },
         find: keeper.find,
         room: keeper.room,
         reserve: Effect.mapError(keeper.reserve, toRefusal),
-        reserveAnyway: Effect.mapError(keeper.reserveAnyway, toRefusal),
+        delayDrain: Effect.mapError(keeper.delayDrain, toRefusal),
         isDraining: keeper.isDraining,
         drain: Effect.andThen(keeper.drain(config.shutdownGrace), lock.leave)
       }
@@ -162,8 +166,8 @@ const makeOpen = Effect.gen(function* () {
     const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
-    const onUnread = () => {
-      if (on_disconnect === "cancel") run.abort("disconnect")
+    const onUnread = (isOutdated: boolean) => {
+      if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
     const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify, (why) => run.stop(why))

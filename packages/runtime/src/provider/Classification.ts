@@ -49,8 +49,34 @@ const billing = any(
   "per day"
 )
 const perMinute = /per.?min|per.?second|\brpm\b|\btpm\b/
-const invalidKey = any("invalid_api_key", "api key not valid", "api_key_invalid")
-const missingModel = any("model_not_found", "model_decommissioned", "deploymentnotfound")
+/** Codes that say no more than their status does. */
+const general = any(
+  "^\\d+$",
+  "^(api_|upstream_)?error$",
+  "^about:blank$",
+  "^(invalid|bad)_?(request|argument)(_?error)?$",
+  "^(forbidden|permission|not_?found)(_?error|_denied)?$"
+)
+const billingCode = any(
+  "insufficient_?(quota|balance|funds|credits?)",
+  "billing",
+  "credits?_",
+  "payment_?required",
+  "quota_?(exhausted|exceeded)",
+  "(spend|spending|usage)_?limit"
+)
+/** The start of a sentence about the account, and not about what was asked. */
+const account = any("^your? (?!(request|prompt|input|messages?|tools?)\\b)", "^insufficient", "^billing", "^payment")
+const keyCode = /^(invalid_api_key|api_key_invalid)$/
+const modelCode = /^(model_not_found|model_decommissioned|deploymentnotfound)$/
+const content = any(
+  "moderation",
+  "\\bflagged\\b",
+  "\\bsafety(\\b|_)",
+  "content.?(polic|filter|management|violation)",
+  "(usage|acceptable.use|safety) polic",
+  "(violat|against) .{0,40}polic"
+)
 const modelOrPlan = any("\\bmodels?\\b", "\\bplan\\b", "\\btier\\b", "subscription", "deployment", "endpoints? found")
 const history = any(
   "tool_calls?.{0,40}(must be followed|did not have response|without)",
@@ -110,6 +136,31 @@ const statuses: Readonly<Record<string, number>> = {
   timeout_error: 504
 }
 
+/** Whether words may tell what the failure is: no code and no field does. */
+const isWithoutCode = ({ codes, field }: FailureBody): boolean =>
+  field === undefined && codes.every((code) => general.test(code))
+
+/**
+ * Whether the account has to pay. A message about the request may quote it, with the names of its tools. So there a code decides, and words
+ * only without one; where the server gives every refusal the same code, only a sentence about the account.
+ */
+const isBilling = (status: number | undefined, body: FailureBody): boolean => {
+  const { codes, signals, words } = body
+  if (status === 401 || status === 429) return billing.test(signals) && !perMinute.test(signals)
+  if (codes.some((code) => billingCode.test(code) && !code.startsWith("invalid_"))) return true
+  const isSaid = billing.test(words) && !perMinute.test(words)
+  if (status === 403) return isSaid
+  return isSaid && isWithoutCode(body) && (codes.length === 0 || account.test(words))
+}
+
+const isWrongKey = (body: FailureBody): boolean =>
+  body.codes.some((code) => keyCode.test(code)) || (isWithoutCode(body) && body.words.startsWith("api key not valid"))
+
+/** Whether a 404 is about something else in the request than its model. */
+const isOtherMissing = ({ codes, field }: FailureBody): boolean =>
+  (field !== undefined && field !== "model") ||
+  codes.some((code) => !general.test(code) && !modelOrPlan.test(code.replaceAll("_", " ")))
+
 /**
  * Classifies a provider's failure by the table of `docs/reference/provider.md`. `status` is that of the response. Below 400 the
  * failure came in the body, which may name another status. `now` is in milliseconds since 1970.
@@ -119,9 +170,8 @@ export const classify = (
   body: FailureBody,
   now: number
 ): ProviderErrorReason => {
-  const { signals } = body
-  const named =
-    body.status ?? body.codes.map((code) => statuses[code.toLowerCase()]).find((known) => known !== undefined)
+  const { codes, signals, words } = body
+  const named = body.status ?? codes.map((code) => statuses[code]).find((known) => known !== undefined)
   const status = response.status >= 400 ? response.status : named
   const hint = response.status === 404 ? ": its base URL may be wrong" : ""
   const details = {
@@ -136,12 +186,17 @@ export const classify = (
 
   if (contextOverflow.test(signals)) return new ContextOverflow(details)
   if (status === 402) return new Billing(billed)
-  if (isOneOf(400, 401, 403, 429) && billing.test(signals) && !perMinute.test(signals)) return new Billing(billed)
-  if (status === 401 || invalidKey.test(signals)) return new Auth(details)
-  if (missingModel.test(signals)) return new ModelUnavailable(details)
+  if (status === 403 && (body.isFlagged || content.test(signals))) return new BadRequest(details)
+  if (isOneOf(400, 401, 403, 429) && isBilling(status, body)) return new Billing(billed)
+  if (status === 401 || isWrongKey(body)) return new Auth(details)
+  if (codes.some((code) => modelCode.test(code))) return new ModelUnavailable(details)
   if (isOneOf(400, 404, 422) && history.test(signals)) return new HistoryRejected(details)
+  if (status === 404 && isOtherMissing(body)) return new BadRequest(details)
   if (status === 404 && (body.message !== "" || modelOrPlan.test(signals))) return new ModelUnavailable(details)
-  if (status === 403) return modelOrPlan.test(signals) ? new ModelUnavailable(details) : new Auth(details)
+  if (status === 403) {
+    const refused = isWithoutCode(body) ? { ...details, isUnexplained: true } : details
+    return modelOrPlan.test(words) ? new ModelUnavailable(refused) : new Auth(refused)
+  }
   if ((isOneOf(400, 422) || response.status < 400) && toolJson.test(signals)) return new ToolJson(details)
   if (status === 400 || status === 413 || status === 422) return new BadRequest(details)
   if (status === 429) return new RateLimited(retry)

@@ -1,3 +1,4 @@
+import type { Sampling } from "@bowline/domain/plan/PlanRequest"
 import { addCost, type Cost, type Usage } from "@bowline/domain/plan/Usage"
 import data from "./models.json" with { type: "json" }
 
@@ -9,8 +10,21 @@ export interface Model {
   readonly outputLimit?: number
   /** It thinks without being asked to, and may be silent for long. */
   readonly isReasoning: boolean
+  /** Fields of `Sampling` that its provider answers with an error. */
+  readonly refuses?: ReadonlyArray<string>
   /** US dollars for a million tokens. `cached` is for what was read from a cache, where that costs less. */
   readonly price?: { readonly input: number; readonly cached?: number; readonly output: number }
+}
+
+const refusable = ["temperature", "top_p", "stop", "seed", "reasoning_effort"] as const
+
+/** The fields of a sampling that the model refuses. One that is known not to reason refuses to be told how much it should. */
+export const refusedOf = (
+  sampling: Sampling,
+  model: Pick<Model, "isReasoning" | "refuses"> | undefined
+): ReadonlyArray<(typeof refusable)[number]> => {
+  const refused = [...(model?.refuses ?? []), ...(model?.isReasoning === false ? ["reasoning_effort"] : [])]
+  return refusable.filter((field) => sampling[field] !== undefined && refused.includes(field))
 }
 
 /** What these tokens of the model cost. */

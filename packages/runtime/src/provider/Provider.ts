@@ -13,6 +13,8 @@ export interface ToolDefinition {
   readonly name: string
   readonly description: string
   readonly inputSchema: JsonSchema
+  /** The tool may destroy something. No wire has a field for it: providers that choose by rules look at it. */
+  readonly approvalReason?: "sensitive"
 }
 
 /** `messages` are legal for every wire: each call has its one result directly after it (see `legalHistory`). */
@@ -31,7 +33,7 @@ export interface ProviderRequest {
    * `facts`.
    */
   readonly maxOutputTokens?: number | undefined
-  /** The adapter leaves out what its wire does not have. */
+  /** It has nothing that the table says that the model refuses. The adapter leaves out what its wire does not have. */
   readonly sampling?: Omit<Sampling, "max_tokens"> | undefined
 }
 
@@ -90,6 +92,11 @@ export class Provider extends Context.Service<
     readonly name: string
     /** The server, if the provider is asked over HTTP: for the spans. */
     readonly server?: { readonly address: string; readonly port: number }
+    /**
+     * A digest of the key, and of whatever else it proves itself with, that does not lead to them: another key has another one, and so has
+     * another salt. Without it a window binds whatever the key is.
+     */
+    readonly keyDigest?: (salt: string) => string
     /**
      * One attempt: one request, no retry. The stream either ends with exactly one `Finished` as its last part, or fails.
      * Interruption closes the connection at once.

@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { ApprovalConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -61,6 +62,8 @@ export class ApprovalStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<StoredDecision>, StorageError>
     /** What waits for a decision in plans of this caller, newest first. */
     readonly pending: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
+    /** What waits for a decision in this plan of the caller, newest first. */
+    readonly ofPlan: (owner: CallerName, plan: PlanId) => Effect.Effect<ReadonlyArray<PendingApproval>, StorageError>
     /**
      * Returns the digests by which the owner knows these tools. One that the owner meets for the first time is known by the digest that is
      * given here: of two at once the first one stands. `now` is ISO 8601 in UTC. One read, and at most one write.

@@ -25,6 +25,16 @@ export interface EventRow {
   readonly payload: string
 }
 
+/** What a page of stored events holds, in bytes, its last row aside: a reader that catches up holds no more at once. */
+export const pageBytes = 1_048_576
+
+/** What a frame takes besides its payload, in bytes. */
+export const frameBytes = 128
+
+/** What the frames of a row take in memory, in bytes: an estimate. */
+export const bytesOf = ({ count, payload }: Pick<EventRow, "count" | "payload">): number =>
+  Buffer.byteLength(payload) + frameBytes * count
+
 const encode = (event: PlanEvent): string => JSON.stringify(event.data)
 
 /** The event as the frame with the number `seq`, stored at that time. */

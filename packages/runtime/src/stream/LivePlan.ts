@@ -28,6 +28,10 @@ export interface Reading {
   readonly connect: (close: () => void) => () => void
   /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
   readonly leaveRunning: Effect.Effect<void>
+  /** The reader reads on by another reading: this one does not count any more. */
+  readonly replaced: Effect.Effect<void>
+  /** Whether the plan runs in this process. */
+  readonly isHere: () => boolean
 }
 
 const cutOff = counter({
@@ -97,18 +101,25 @@ export class LivePlan {
   readonly #readers = new Set<Reader>()
   readonly #watchers = new Set<() => void>()
   #connected = 0
+  /** Those of the connected ones that nobody is behind now: they may come back, or come for the first time. */
+  #absent = 0
+  #isOutdated = false
   /** Done when the first reader has come. */
   readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
   readonly #scope: Scope.Scope
-  readonly #onAbandoned: () => void
+  readonly #onAbandoned: (isOutdated: boolean) => void
   readonly #grace: Duration.Duration
 
   /**
    * The scope is the plan's. `onAbandoned` is called when the last reader has gone while the plan runs; a disconnected one counts as
-   * connected for the grace.
+   * connected for the grace, unless the plan is outdated.
    */
-  constructor(scope: Scope.Scope, onAbandoned: () => void, grace: Duration.Duration = Duration.zero) {
+  constructor(
+    scope: Scope.Scope,
+    onAbandoned: (isOutdated: boolean) => void,
+    grace: Duration.Duration = Duration.zero
+  ) {
     this.#scope = scope
     this.#onAbandoned = onAbandoned
     this.#grace = grace
@@ -134,6 +145,11 @@ export class LivePlan {
     Deferred.doneUnsafe(this.closed, Effect.void)
     for (const reader of this.#readers) this.#end(reader, how)
     this.#readers.clear()
+  }
+
+  /** Whether another process has the plan, or will have it. */
+  get isLeft(): boolean {
+    return this.#closed === "reconnect"
   }
 
   /** The frames from `after + 1` to `until` if they are still in memory. */
@@ -192,8 +208,10 @@ export class LivePlan {
         const leaveRunning = Effect.sync(() => {
           reader.leavesRunning = true
         })
+        const replaced = Effect.sync(() => this.#replace(reader))
+        const isHere = () => this.#closed === undefined
         const frames = Stream.fromPull(Effect.succeed(take))
-        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning }))
+        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning, replaced, isHere }))
       })
     )
   }
@@ -212,11 +230,17 @@ export class LivePlan {
     return recent === undefined ? this.head : reader.after
   }
 
+  /** The session has a newer question: from now on the plan is abandoned as soon as nobody reads it, and no reader is waited for. */
+  outdate(): void {
+    this.#isOutdated = true
+    if (this.#connected === this.#absent && this.#closed === undefined) this.#onAbandoned(true)
+  }
+
   /** Counts as a reader until the first one comes, for so long at most: the plan's readers do not know yet that it is here. */
   awaitReader(within: Duration.Input): Effect.Effect<void> {
     return Effect.acquireUseRelease(
       Effect.sync(() => this.#connected++),
-      () => Effect.asVoid(Effect.timeoutOption(Deferred.await(this.#met), within)),
+      () => this.#absence(Effect.asVoid(Effect.timeoutOption(Deferred.await(this.#met), within))),
       () => Effect.sync(() => this.#gone())
     )
   }
@@ -271,6 +295,7 @@ export class LivePlan {
     reader.isCut = true
     this.#end(reader, "reconnect")
     this.#readers.delete(reader)
+    cutOff.updateUnsafe(1, {}, reader.context)
     reader.cancelAlarm = Alarm.set(takeWithinMs, () => reader.close(), reader.context)
   }
 
@@ -287,25 +312,44 @@ export class LivePlan {
     this.#gone()
   }
 
+  #replace(reader: Reader): void {
+    if (reader.isGone) return
+    reader.isGone = true
+    // Of two readings that leave the plan running, the other one stays counted.
+    if (!reader.leavesRunning) this.#gone()
+  }
+
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
       reader.cancelAlarm()
       // One that leaves the plan running stays counted: the plan is never without a reader.
       if (reader.isGone || reader.leavesRunning) return Effect.void
-      if (!reader.isCut) return this.#leave(this.#grace)
-      return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
+      return this.#leave(reader.isCut ? Duration.max(cutOffGrace, this.#grace) : this.#grace)
     })
   }
 
   /** A reader has disconnected, and counts as connected for this time. */
   #leave(grace: Duration.Duration): Effect.Effect<void> {
     const gone = Effect.sync(() => this.#gone())
-    return Duration.isZero(grace) ? gone : Effect.asVoid(Effect.forkIn(Effect.delay(gone, grace), this.#scope))
+    if (Duration.isZero(grace)) return gone
+    const waiting = Effect.andThen(this.#absence(Effect.sleep(grace)), gone)
+    return Effect.asVoid(Effect.forkIn(waiting, this.#scope, { startImmediately: true }))
+  }
+
+  #absence<A>(wait: Effect.Effect<A>): Effect.Effect<A> {
+    return Effect.acquireUseRelease(
+      Effect.sync(() => {
+        this.#absent++
+        if (this.#isOutdated) this.outdate()
+      }),
+      () => wait,
+      () => Effect.sync(() => this.#absent--)
+    )
   }
 
   #gone(): void {
     this.#connected--
-    if (this.#connected === 0 && this.#closed === undefined) this.#onAbandoned()
+    if (this.#connected === 0 && this.#closed === undefined) this.#onAbandoned(this.#isOutdated)
   }
 }

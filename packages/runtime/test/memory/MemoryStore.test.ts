@@ -28,4 +28,39 @@ describe("the stores in memory", () => {
       assert.deepStrictEqual(record.request, { ...plan.storedRequest, secrets: null })
     })
   )
+
+  it.effect("commit and read on at the same cost however much their plan has written", () =>
+    Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      let looks = 0
+      const rowOf = (seq: number) => ({
+        ...Given.row(seq, "text.delta"),
+        get seq() {
+          looks++
+          return seq
+        }
+      })
+      const costOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+        Effect.suspend(() => {
+          looks = 0
+          return Effect.map(effect, () => looks)
+        })
+      const costs: Array<ReadonlyArray<number>> = []
+      for (const [from, until] of [
+        [2, 101],
+        [101, 10_001]
+      ] as const) {
+        for (let seq = from; seq < until; seq++) yield* Given.write(held, [], [rowOf(seq)])
+        costs.push([
+          yield* costOf(Given.write(held, [], [rowOf(until)])),
+          yield* costOf(Given.write(held, [], [rowOf(until)])),
+          yield* costOf(Given.eventsOf(held, until - 2))
+        ])
+        yield* Given.write(held, [], [rowOf(until + 1)])
+      }
+      assert.deepStrictEqual(costs[1]?.slice(0, 2), costs[0]?.slice(0, 2))
+      // A search in the rows looks at one more for each time that they double.
+      assert.isAtMost(costs[1]?.[2] ?? Infinity, (costs[0]?.[2] ?? 0) + 20)
+    }).pipe(Effect.provide(MemoryStore.layer))
+  )
 })

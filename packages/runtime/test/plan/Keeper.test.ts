@@ -88,7 +88,7 @@ describe("Keeper", () => {
       yield* Scope.provide(keeper.reserve, place)
       assert.strictEqual(keeper.room(), 0)
       assert.strictEqual(yield* Effect.flip(Effect.scoped(keeper.reserve)), "full")
-      yield* Effect.scoped(keeper.reserveAnyway)
+      yield* Effect.scoped(keeper.delayDrain)
       job.finish()
       yield* pass("1 second")
       assert.isFalse(keeper.isIdle())
@@ -98,12 +98,33 @@ describe("Keeper", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("counts a value once, from its place to its end", () =>
+    Effect.gen(function* () {
+      const keeper = yield* make(2)
+      const free: Array<number> = []
+      const note = Effect.sync(() => void free.push(keeper.room()))
+      const run = Effect.gen(function* () {
+        const place = yield* keeper.reserve
+        const job = new Job("a")
+        const life = (announce: (job: Job) => Effect.Effect<void>) =>
+          note.pipe(Effect.andThen(announce(job)), Effect.andThen(note), Effect.andThen(Deferred.await(job.done)))
+        return yield* keeper.run("a", life, place)
+      })
+      const job = yield* Effect.scoped(Effect.tap(run, note))
+      yield* note
+      job.finish()
+      yield* pass("1 second")
+      yield* note
+      assert.deepStrictEqual(free, [1, 1, 1, 1, 2])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("drains: refuses places, waits for the grace, and asks for an end then, also of what starts late", () =>
     Effect.gen(function* () {
       const keeper = yield* make()
       const jobs = [yield* start(keeper, "quick"), yield* start(keeper, "slow"), yield* start(keeper, "stubborn")]
       const place = yield* Scope.make()
-      yield* Scope.provide(keeper.reserveAnyway, place)
+      yield* Scope.provide(keeper.delayDrain, place)
       const draining = yield* Effect.forkChild(keeper.drain("30 seconds"))
       yield* pass("1 second")
       assert.isTrue(keeper.isDraining())

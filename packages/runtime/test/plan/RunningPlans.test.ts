@@ -208,6 +208,34 @@ describe("RunningPlans", () => {
     }).pipe(Effect.provide(layer({ script: () => [wait("1 hour")], config: { maxPlans: 5 } })), Effect.scoped)
   )
 
+  it.effect("runs as many plans as it may, also while it looks for plans of other replicas", () => {
+    let isLooking = false
+    return Effect.gen(function* () {
+      yield* pass("4 seconds", "1 second")
+      assert.isTrue(isLooking)
+      yield* post({ question: "?" })
+      assert.strictEqual((yield* Effect.flip(post({ question: "?" })))._tag, "NotAccepting")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("1 hour")],
+          config: { maxPlans: 1 },
+          disturb: ({ takeOver }) => {
+            let looks = 0
+            return {
+              takeOver: (...given) =>
+                Effect.suspend(() => {
+                  isLooking = ++looks > 1
+                  return isLooking ? Effect.never : takeOver(...given)
+                })
+            }
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
   it.effect("counts plans that may have been stored as plans, until the database says or their deadlines pass", () => {
     let isAway = true
     return Effect.gen(function* () {

@@ -7,6 +7,26 @@ type Row = readonly [reason: ProviderErrorReason["_tag"], status: number, body: 
 
 const error = (message: string, fields?: object) => ({ error: { message, ...fields } })
 
+/** What a server says about a request with this text in it, in the words of each wire. */
+const quoting = (text: string): ReadonlyArray<Row> => {
+  const bodies = [
+    error(`Invalid schema for function '${text}': type is missing`, {
+      type: "invalid_request_error",
+      param: "tools[0].function.parameters",
+      code: "invalid_function_parameters"
+    }),
+    error(`Invalid 'tools[0].name': '${text}'`, { type: "invalid_request_error", code: null, param: "tools[0].name" }),
+    error(`Tool "${text}" is defined twice`, { type: "invalid_request_error" }),
+    error(`Tool \`${text}\` is defined twice`),
+    { type: "error", error: { type: "invalid_request_error", message: `tools.0.custom: ${text} is no valid name` } },
+    { object: "error", message: `Function '${text}' is no valid name`, type: "BadRequestError", code: 400 }
+  ]
+  return bodies.flatMap((body): ReadonlyArray<Row> => [
+    ["bad_request", 400, body],
+    ["bad_request", 200, { error: { code: 400, ...("error" in body ? body.error : body) } }]
+  ])
+}
+
 const rows: ReadonlyArray<Row> = [
   // Row 2: in every provider's words, and before everything that the status would mean.
   [
@@ -54,6 +74,60 @@ const rows: ReadonlyArray<Row> = [
   ["billing", 429, error("Rate limit reached for m on tokens per day (TPD): Limit 100, Used 99.")],
   ["billing", 429, error("Extra usage is required for long context requests.", { type: "rate_limit_error" })],
   ["billing", 400, error("You have reached your specified API usage limits. You will regain access on 2026-04-01.")],
+  ["billing", 400, error("x", { code: "insufficient_quota", param: "model" })],
+  ["billing", 400, error("x", { code: "billing_hard_limit_reached", type: "invalid_request_error" })],
+  ["billing", 400, error("Billing hard limit has been reached")],
+  [
+    "billing",
+    400,
+    error("Your credit balance is too low. Please go to Plans & Billing.", { type: "invalid_request_error" })
+  ],
+  [
+    "billing",
+    400,
+    error("You have reached your specified API usage limits.", { type: "invalid_request_error", code: null })
+  ],
+  ["billing", 403, error("You have run out of credits", { type: "permission_error" })],
+  // Row 7, not 3: the words are those of the request, which a message quotes.
+  ...quoting("stripe_list_billing_meters"),
+  ...quoting("billing"),
+  ...quoting("Your API key not valid, per day"),
+  ["bad_request", 400, error("Unknown value: credits", { code: "invalid_value" })],
+  ["bad_request", 400, error("credits: expected a number", { type: "invalid_request_error" })],
+  ["bad_request", 400, error("billing is not a valid schema", { code: "invalid_json_schema" })],
+  ["bad_request", 400, error("billing is not supported", { code: "unsupported_parameter" })],
+  ["bad_request", 400, error("Missing billing", { param: "tools[0].name" })],
+  ["bad_request", 400, error("model_not_found is no tool")],
+  ["bad_request", 400, error("The tool api_key_invalid has no schema")],
+  ["bad_request", 404, error("No such file", { code: "file_not_found" })],
+  ["bad_request", 404, error("Response not found", { param: "previous_response_id" })],
+  [
+    "bad_request",
+    400,
+    error("Provider returned error", {
+      code: 400,
+      metadata: {
+        raw: JSON.stringify(error("Bad function list_billing_meters: billing", { code: "invalid_function_parameters" }))
+      }
+    })
+  ],
+  // Row 3b: a refusal of what was asked, and not of who asks.
+  [
+    "bad_request",
+    403,
+    error("Your chosen model requires moderation and your input was flagged", {
+      code: 403,
+      metadata: { reasons: ["violence"], flagged_input: "my billing credits", provider_name: "x", model_slug: "y" }
+    })
+  ],
+  ["bad_request", 403, error("Refused", { metadata: { flagged_input: "credits" } })],
+  ["bad_request", 403, error("Refused", { metadata: { reasons: ["billing"] } })],
+  ["bad_request", 403, error("Blocked by our content policy. Try another model")],
+  ["bad_request", 403, error("The prompt was flagged", { type: "permission_error" })],
+  ["bad_request", 403, error("x", { code: "content_policy_violation" })],
+  ["bad_request", 403, error("Failed a safety check of your plan")],
+  ["bad_request", 403, error("Moderation refused it")],
+  ["bad_request", 200, error("Your input was flagged", { code: 403 })],
   // Row 4
   ["auth", 401, error("Incorrect API key provided")],
   ["auth", 401, ""],

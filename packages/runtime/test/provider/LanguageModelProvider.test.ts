@@ -220,6 +220,29 @@ describe("LanguageModelProvider", () => {
     ["auth", {}, new AiError.AuthenticationError({ kind: "InvalidKey" })],
     ["context_overflow", {}, new AiError.InvalidRequestError({ description: "prompt is too long: 200001 tokens" })],
     ["bad_request", {}, new AiError.ContentPolicyError({ description: "no" })],
+    ["bad_request", {}, new AiError.ContentPolicyError({ description: "Billing: no credits" })],
+    ["bad_request", {}, new AiError.ContentPolicyError({ description: "x", http: http(403, "Your plan") })],
+    ["bad_request", {}, new AiError.InvalidRequestError({ description: "The tool stripe_list_billing_meters" })],
+    ["bad_request", {}, new AiError.InvalidRequestError({ description: "The tool billing has no schema" })],
+    ["bad_request", {}, new AiError.InvalidRequestError({ parameter: "tools", description: "No billing" })],
+    ["bad_request", {}, new AiError.UnsupportedSchemaError({ description: "No billing" })],
+    [
+      "bad_request",
+      {},
+      new AiError.InvalidRequestError({
+        http: http(400, '{"error":{"message":"Invalid tool \'list_billing\': billing","type":"invalid_request_error"}}')
+      })
+    ],
+    [
+      "bad_request",
+      {},
+      new AiError.AuthenticationError({
+        kind: "InsufficientPermissions",
+        http: http(403, '{"error":{"message":"Refused","metadata":{"reasons":["violence"]}}}')
+      })
+    ],
+    ["auth", { isUnexplained: true }, new AiError.AuthenticationError({ kind: "InsufficientPermissions" })],
+    ["billing", {}, new AiError.InvalidRequestError({ http: http(400, '{"error":{"code":"insufficient_quota"}}') })],
     ["model_unavailable", {}, new AiError.UnknownError({ http: http(404, '{"error":{"message":"no such model"}}') })],
     ["overloaded", { status: 529 }, new AiError.InternalProviderError({ description: "x", http: http(529, "") })],
     ["server_error", {}, new AiError.InternalProviderError({ description: "x" })],
@@ -240,6 +263,8 @@ describe("LanguageModelProvider", () => {
     Effect.gen(function* () {
       const said = new AiError.AuthenticationError({ kind: "InvalidKey", description: "sk-test-0123456789abcdef" })
       assert.notInclude((yield* attempt(failure(said))).reason?.message, "0123456789")
+      const quoting: Part = { type: "error", error: { code: "invalid_function", message: "The tool list billing" } }
+      assert.strictEqual((yield* attempt(Stream.make(quoting))).reason?._tag, "unknown")
       const error: Part = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }
       assert.strictEqual((yield* attempt(Stream.make(error, finish("stop")))).reason?._tag, "overloaded")
     })

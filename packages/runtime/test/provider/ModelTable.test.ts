@@ -1,3 +1,4 @@
+import { Sampling } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import * as ModelTable from "../../src/provider/ModelTable.ts"
@@ -14,8 +15,10 @@ describe("models.json", () => {
   })
 
   it.each(Object.entries(table))("says of %s what can be true", (_, model) => {
-    const { contextWindow, outputLimit = 1, isReasoning, price, ...others } = model
+    const { contextWindow, outputLimit = 1, isReasoning, price, refuses = [], ...others } = model
     assert.deepStrictEqual(others, {})
+    assert.includeMembers(Object.keys(Sampling.fields), [...refuses])
+    assert.notInclude(refuses, "max_tokens")
     assert.isBoolean(isReasoning)
     assert.isTrue(Number.isInteger(contextWindow) && contextWindow >= 4_000 && contextWindow <= 10_000_000)
     assert.isTrue(Number.isInteger(outputLimit) && outputLimit >= 1 && outputLimit <= contextWindow)
@@ -69,6 +72,26 @@ describe("ModelTable", () => {
     ["openai/gpt-5-chat-latest", false]
   ])("says whether %s reasons: %s", (id, isReasoning) => {
     assert.strictEqual(ModelTable.find(id)?.isReasoning, isReasoning)
+  })
+
+  it.each([
+    ["openai/gpt-5-mini", ["temperature", "top_p", "stop", "seed"]],
+    ["openrouter/openai/o4-mini", ["temperature", "top_p", "stop", "seed"]],
+    ["openai/gpt-5.1-chat-latest", ["temperature", "top_p", "stop", "seed", "reasoning_effort"]],
+    ["xai/grok-4-0709", ["stop", "reasoning_effort"]],
+    ["openai/gpt-4.1", ["reasoning_effort"]],
+    ["local/gpt-oss:20b", []],
+    ["scripted/model", []]
+  ])("says what of a sampling %s refuses", (id, refused) => {
+    const sampling: Sampling = {
+      temperature: 1,
+      top_p: 1,
+      stop: ["."],
+      seed: 1,
+      reasoning_effort: "low",
+      max_tokens: 9
+    }
+    assert.deepStrictEqual<ReadonlyArray<string>>(ModelTable.refusedOf(sampling, ModelTable.find(id)), refused)
   })
 
   const overrides = ModelTable.overrides([

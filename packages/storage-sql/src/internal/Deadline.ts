@@ -48,19 +48,22 @@ export const makeWithDeadline = Effect.gen(function* () {
   const open = operations.of({})
   const context: Context.Context<never> = yield* Effect.context()
   return <A, E, R>(effect: Effect.Effect<A, E, R>, within: Duration.Duration = deadlines.usual) =>
-    Effect.gen(function* () {
-      open.modifyUnsafe(1, context)
-      const statement = yield* Effect.forkIn(translateErrors(effect), scope, { startImmediately: true })
-      const timer = yield* Effect.forkIn(Effect.sleep(within), scope, { startImmediately: true })
-      return yield* Effect.ensuring(
-        answerOf(statement, timer, within),
+    // Both fibers begin uninterruptibly: an asker that is interrupted at once leaves none behind.
+    Effect.acquireUseRelease(
+      Effect.gen(function* () {
+        open.modifyUnsafe(1, context)
+        const statement = yield* Effect.forkIn(translateErrors(effect), scope, { startImmediately: true })
+        const timer = yield* Effect.forkIn(Effect.sleep(within), scope, { startImmediately: true })
+        return { statement, timer }
+      }),
+      ({ statement, timer }) => answerOf(statement, timer, within),
+      ({ statement, timer }) =>
         Effect.sync(() => {
           statement.interruptUnsafe()
           timer.interruptUnsafe()
           open.modifyUnsafe(-1, context)
         })
-      )
-    })
+    )
 })
 
 /** Asks the database, in time. */

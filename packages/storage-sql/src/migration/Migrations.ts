@@ -1,58 +1,38 @@
-import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect, Record } from "effect"
-import { Migrator, SqlClient } from "effect/sql"
-import { SqlError } from "effect/sql/SqlError"
+import { Effect, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
 import { initial } from "./internal/Initial.ts"
-
-const execute = Effect.fnUntraced(function* (statements: ReadonlyArray<string>) {
-  const sql = yield* SqlClient.SqlClient
-  for (const statement of statements) yield* sql.unsafe(statement)
-})
+import { runSteps, type Step } from "./Step.ts"
 
 /** By number and name. A migration never changes: a database that has it does not run it again. */
-export const migrations = Record.map(
-  {
-    "0001_initial": initial,
-    "0002_credentials": Changes.credentials,
-    "0003_peers": Changes.peers,
-    "0004_sessions": Changes.sessions,
-    "0005_idempotency": Changes.idempotency,
-    "0006_recovery": Changes.recovery,
-    "0007_questions": Changes.questions,
-    "0008_approvals": Changes.approvals,
-    "0009_spendings": Changes.spendings,
-    "0010_known_tools": Changes.knownTools,
-    "0011_rate_limits": Changes.rateLimits,
-    "0012_presets": Changes.presets,
-    "0013_tasks": Changes.tasks,
-    "0014_echoes": Changes.echoes,
-    "0015_session_ttl": Changes.sessionTtl,
-    "0016_push_targets": Changes.pushTargets,
-    "0017_plan_facts": Changes.planFacts,
-    "0018_logins": Changes.logins,
-    "0019_cancelled_tasks": Changes.cancelledTasks,
-    "0020_plan_ends": Changes.planEnds
-  },
-  execute
-)
+export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
+  "0001_initial": initial,
+  "0002_credentials": Changes.credentials,
+  "0003_peers": Changes.peers,
+  "0004_sessions": Changes.sessions,
+  "0005_idempotency": Changes.idempotency,
+  "0006_recovery": Changes.recovery,
+  "0007_questions": Changes.questions,
+  "0008_approvals": Changes.approvals,
+  "0009_spendings": Changes.spendings,
+  "0010_known_tools": Changes.knownTools,
+  "0011_rate_limits": Changes.rateLimits,
+  "0012_presets": Changes.presets,
+  "0013_tasks": Changes.tasks,
+  "0014_echoes": Changes.echoes,
+  "0015_session_ttl": Changes.sessionTtl,
+  "0016_push_targets": Changes.pushTargets,
+  "0017_plan_facts": Changes.planFacts,
+  "0018_logins": Changes.logins,
+  "0019_cancelled_tasks": Changes.cancelledTasks,
+  "0020_plan_ends": Changes.planEnds,
+  "0021_credential_keys": Changes.credentialKeys
+}
 
 const table = "bowline_migrations"
 
-const migrate = Migrator.make({})({
-  table,
-  loader: Migrator.fromRecord(migrations)
-}).pipe(
-  Effect.catchTag("MigrationError", (error) =>
-    Effect.fail(
-      error.cause instanceof SqlError ? error.cause : new StorageError({ reason: new Rejected({ cause: error }) })
-    )
-  )
-)
-
-/** The migrations that a database lacks, and how many it has that this version does not know. It changes nothing. */
-export const compare = Effect.gen(function* () {
+const compareWith = Effect.fnUntraced(function* (known: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const [found] = yield* sql<{ readonly exists: boolean }>`select to_regclass(${table}) is not null as exists`
   const done =
@@ -61,7 +41,6 @@ export const compare = Effect.gen(function* () {
 select lpad(migration_id::text, 4, '0') || '_' || name as name from ${sql(table)}`
       : []
   const names = new Set(done.map(({ name }) => name))
-  const known = Object.keys(migrations)
   return {
     done: done.length,
     pending: known.filter((name) => !names.has(name)),
@@ -69,25 +48,60 @@ select lpad(migration_id::text, 4, '0') || '_' || name as name from ${sql(table)
   }
 })
 
-/** The migrator would make this table, too, but if the user may not it reports what its next statement got: no reason. */
+/** The migrations that a database lacks, and how many it has that this version does not know. It changes nothing. */
+export const compare = compareWith(Object.keys(migrations))
+
 const prepare = `
-do $$ begin
-  if to_regclass('${table}') is null then
-    create table ${table} (
-      migration_id integer primary key,
-      created_at timestamp with time zone not null default now(),
-      name text not null
-    );
-  end if;
-end $$`
+create table if not exists ${table} (
+  migration_id integer primary key,
+  created_at timestamp with time zone not null default now(),
+  name text not null
+)`
 
 /** A start that hangs says at what. */
 const tellWait = Effect.andThen(Effect.delay(Effect.logInfo("migrations_wait"), "10 seconds"), Effect.never)
 
-/** Brings the tables up to date. When several processes start at once, one migrates and the others wait for it. */
-export const run = Effect.gen(function* () {
+/**
+ * Locks the migrations until the scope ends. Whoever waits for the lock asks for it again and again: a statement that waits has a
+ * snapshot, and an index that is built beside others waits for the ends of all snapshots.
+ */
+const lock = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const lock = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
-  const migrated = sql.withTransaction(Effect.andThen(Effect.andThen(lock, sql.unsafe(prepare)), migrate))
-  yield* Effect.raceFirst(translateErrors(migrated), tellWait)
+  const key = sql.literal("hashtextextended('bowline/migrating', 0)")
+  yield* Effect.acquireRelease(
+    Effect.repeat(sql<{ readonly is_ours: boolean }>`select pg_try_advisory_lock(${key}) as is_ours`, {
+      until: ([row]) => row?.is_ours === true,
+      schedule: Schedule.spaced("100 millis")
+    }),
+    // The connection goes back to the pool. If it is gone, so is its lock.
+    () => Effect.ignore(Effect.andThen(sql`reset lock_timeout`, sql`select pg_advisory_unlock(${key})`)),
+    { interruptible: true }
+  )
 })
+
+const migrate = Effect.fnUntraced(function* (all: typeof migrations) {
+  const sql = yield* SqlClient.SqlClient
+  yield* lock
+  yield* sql.unsafe(prepare)
+  for (const name of (yield* compareWith(Object.keys(all))).pending) {
+    yield* runSteps(name, all[name] ?? [])
+    yield* sql`insert into ${sql(table)} (migration_id, name) values (${Number.parseInt(name)}, ${name.slice(5)})`
+  }
+})
+
+/** `run`, of some of the migrations. */
+export const runOf = Effect.fnUntraced(function* (all: typeof migrations) {
+  const sql = yield* SqlClient.SqlClient
+  const migrating = Effect.gen(function* () {
+    if ((yield* compareWith(Object.keys(all))).pending.length === 0) return
+    const connection = yield* sql.reserve
+    yield* Effect.provideService(migrate(all), sql.transactionService, [connection, 0])
+  })
+  yield* Effect.raceFirst(translateErrors(Effect.scoped(migrating)), tellWait)
+})
+
+/**
+ * Brings the tables up to date. When several processes start at once, one migrates and the others wait for it. Each step is a
+ * transaction by itself: processes of the version before go on meanwhile, and the next start continues what was interrupted.
+ */
+export const run = runOf(migrations)

@@ -9,7 +9,7 @@ import {
   type StoredDecision
 } from "@bowline/runtime/unstable/store/ApprovalStore"
 import { Duration, Effect, Layer, Struct } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type Statement } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { storable } from "../internal/Storable.ts"
@@ -61,6 +61,18 @@ returning k.tool, k.digest`
   return standing
 })
 
+/** What waits for a decision, newest first. */
+const selectPending = (
+  sql: SqlClient.SqlClient,
+  owner: CallerName,
+  where: Statement.Fragment,
+  limit: Statement.Fragment
+) => sql<PendingRow>`
+select a.plan_id, p.session_id, a.task_id, a.tool, a.agent, a.input, a.why, p.deadline_at as expires_at, p.owner as caller, a.ordinal
+from plans p join approvals a on a.plan_id = p.id
+where p.owner = ${owner} and p.state = 'running' and a.decision is null ${where}
+order by a.ordinal desc ${limit}`
+
 const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): ApprovalStore["Service"] => ({
   decide: ({ plan_id, task_id }, { by, decision, note }, owner) => {
     const isTheirs = sql`a.plan_id = ${plan_id} and a.task_id = ${task_id} and p.id = a.plan_id
@@ -95,12 +107,11 @@ where a.decision is not null`).pipe(
       )
     ),
   pending: (owner, { cursor, limit }) =>
-    withDeadline(sql<PendingRow>`
-select a.plan_id, p.session_id, a.task_id, a.tool, a.agent, a.input, a.why, p.deadline_at as expires_at, p.owner as caller, a.ordinal
-from plans p join approvals a on a.plan_id = p.id
-where p.owner = ${owner} and p.state = 'running' and a.decision is null
-  ${cursor === undefined ? sql`` : sql`and a.ordinal < ${cursor}`}
-order by a.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toPending))),
+    withDeadline(
+      selectPending(sql, owner, cursor === undefined ? sql`` : sql`and a.ordinal < ${cursor}`, sql`limit ${limit + 1}`)
+    ).pipe(Effect.map((rows) => newestFirst(rows, limit, toPending))),
+  ofPlan: (owner, plan) =>
+    Effect.map(withDeadline(selectPending(sql, owner, sql`and p.id = ${plan}`, sql``)), (rows) => rows.map(toPending)),
   meetTools: (owner, digests, now) =>
     digests.size === 0 ? Effect.succeed(digests) : withDeadline(meet(sql, owner, digests, now))
 })

@@ -17,6 +17,7 @@ import { storable } from "../internal/Storable.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, publish } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
+import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import { summaryColumns, type SummaryRow, toSummary, toWhole, wholeColumns, type WholeRow } from "./internal/PlanRow.ts"
@@ -122,11 +123,20 @@ where ${sql.and([
 order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
   events: (id, after, limit) =>
     withDeadline(sql<StoredEvent>`
-select seq, ${sql.literal(eventTime)}, count, event, payload from events e
-where plan_id = ${id} and seq + count - 1 > ${after}
-  -- A row that begins at or before the cursor may reach beyond it.
-  and seq >= coalesce((select max(b.seq) from events b where b.plan_id = ${id} and b.seq <= ${after}), 0)
-order by seq limit ${limit}`).pipe(Effect.map((rows) => rows.map(toEventRow))),
+select seq, at, count, event, payload from (
+  select seq, ${sql.literal(eventTime)}, count, event, payload,
+    -- Of what is stored out of line it reads the length only.
+    sum(octet_length(payload) + ${frameBytes}::int * count) over (
+      order by seq rows between unbounded preceding and 1 preceding
+    ) as before
+  from events e
+  where plan_id = ${id} and seq + count - 1 > ${after}
+    -- A row that begins at or before the cursor may reach beyond it.
+    and seq >= coalesce((select max(b.seq) from events b where b.plan_id = ${id} and b.seq <= ${after}), 0)
+  order by seq limit ${limit}
+) page
+where coalesce(before, 0) < ${pageBytes}
+order by seq`).pipe(Effect.map((rows) => rows.map(toEventRow))),
   takeOver: (replica, ttl, limit, forgotten = []) =>
     withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten })),
   queued: (replica) =>

@@ -42,13 +42,29 @@ it.effect("interrupts a statement that nobody waits for any more", () =>
   })
 )
 
+const open = Effect.map(Metric.snapshot, (metrics) =>
+  metrics.flatMap(({ id, state }) => (id === "bowline.database.operations" && "value" in state ? [state.value] : []))
+)
+
+it.effect("interrupts a statement whose asker is interrupted before it waits for the answer", () =>
+  Effect.gen(function* () {
+    const withDeadline = yield* makeWithDeadline
+    const interrupted = yield* Deferred.make<void>()
+    let interruptAsker = () => {}
+    const statement = Effect.andThen(
+      Effect.sync(() => interruptAsker()),
+      Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined))
+    )
+    const asking = yield* Effect.forkChild(withDeadline(statement))
+    interruptAsker = () => asking.interruptUnsafe()
+    yield* Fiber.await(asking)
+    yield* Deferred.await(interrupted)
+    assert.deepStrictEqual(yield* open, [0])
+  }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
+)
+
 it.effect("counts the statements that wait for their answer, or for a connection", () =>
   Effect.gen(function* () {
-    const open = Effect.map(Metric.snapshot, (metrics) =>
-      metrics.flatMap(({ id, state }) =>
-        id === "bowline.database.operations" && "value" in state ? [state.value] : []
-      )
-    )
     const withDeadline = yield* makeWithDeadline
     const answer = yield* Deferred.make<void>()
     const answered = yield* Effect.forkChild(withDeadline(Deferred.await(answer)), { startImmediately: true })

@@ -2,14 +2,16 @@ import { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Logger } from "effect"
-import { Migrator, SqlClient } from "effect/sql"
+import { Deferred, Duration, Effect, Exit, Fiber, Layer, Logger } from "effect"
+import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { TestClock } from "effect/testing"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
+import { cutWire } from "../postgres/cutWire.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl } from "../stores.ts"
+import { written } from "./written.ts"
 
 it.live("makes the tables once, however many processes start at once, and however often", () =>
   Effect.gen(function* () {
@@ -41,7 +43,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 17, name: "plan_facts" },
         { migration_id: 18, name: "logins" },
         { migration_id: 19, name: "cancelled_tasks" },
-        { migration_id: 20, name: "plan_ends" }
+        { migration_id: 20, name: "plan_ends" },
+        { migration_id: 21, name: "credential_keys" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
@@ -58,7 +61,7 @@ it.effect("says after 10 s that it waits for another process, and goes on when t
     const isDone = yield* Deferred.make<void>()
     const other = Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const locked = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
+      const locked = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrating', 0))`
       const rest = Effect.andThen(Deferred.succeed(isLocked, undefined), Deferred.await(isDone))
       yield* sql.withTransaction(Effect.andThen(locked, rest))
     })
@@ -77,7 +80,137 @@ it.effect("says after 10 s that it waits for another process, and goes on when t
     yield* Effect.repeat(TestClock.adjust("1 second"), { until: () => said.length > 0 })
     assert.deepStrictEqual(said, [["migrations_wait"]])
     yield* Deferred.succeed(isDone, undefined)
-    yield* Fiber.join(running)
+    const passing = Effect.forever(Effect.andThen(Effect.yieldNow, TestClock.adjust("100 millis")))
+    yield* Effect.raceFirst(Fiber.join(running), passing)
+  }).pipe(Effect.scoped)
+)
+
+/** A database of the version that had so many migrations, for processes that each have connections of their own. */
+const databaseOf = Effect.fnUntraced(function* (version: number) {
+  const url = yield* freshDatabase
+  const process = PgClient.layer({ url, maxConnections: 3 })
+  const migrations = Object.fromEntries(Object.entries(Migrations.migrations).slice(0, version))
+  yield* Effect.provide(Migrations.runOf(migrations), Layer.fresh(process))
+  return process
+})
+
+/** Goes on when somebody waits for a lock on the table. */
+const awaitWaiter = (table: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* Effect.repeat(sql`select from pg_locks where relation = ${table}::regclass and not granted`, {
+      until: (rows) => rows.length > 0
+    })
+  })
+
+it.live("lets a plan write what it has locked the session for, between any two steps", () =>
+  Effect.gen(function* () {
+    const process = yield* databaseOf(13)
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      for (const statement of written) yield* sql.unsafe(statement)
+      const migrating = yield* Effect.provide(Migrations.run, Layer.fresh(process)).pipe(
+        Effect.forkChild({ startImmediately: true })
+      )
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`select from sessions for no key update`
+          // Meanwhile the columns of `plans` are there.
+          yield* awaitWaiter("sessions")
+          yield* sql`update plans set steps = steps + 1`
+        })
+      )
+      yield* Fiber.join(migrating)
+      assert.deepStrictEqual(yield* sql`select ttl_ms from sessions`, [{ ttl_ms: null }])
+    }).pipe(Effect.provide(process))
+  }).pipe(Effect.scoped)
+)
+
+it.effect("ends after 10 minutes without a lock, says who may have it, and is continued by the next start", () =>
+  Effect.gen(function* () {
+    const process = yield* databaseOf(14)
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const ended = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`lock table sessions in access share mode`
+          const [holder] = yield* sql<{ readonly pid: number }>`select pg_backend_pid() as pid`
+          const running = yield* Effect.provide(Effect.flip(Migrations.run), Layer.fresh(process)).pipe(
+            Effect.forkChild({ startImmediately: true })
+          )
+          // The clock also tells how long a connection takes: time passes when there is one.
+          yield* awaitWaiter("sessions")
+          const passing = Effect.forever(Effect.andThen(sql`select 1`, TestClock.adjust("1 minute")))
+          return { holder, error: yield* Effect.raceFirst(Fiber.join(running), passing) }
+        })
+      )
+      assert.strictEqual(ended.error._tag, "MigrationBlocked")
+      assert.include(ended.error.message, "The migration 0015_session_ttl got no lock within 10m")
+      assert.match(ended.error.message, new RegExp(`\\b${ended.holder?.pid}\\b`))
+      yield* Effect.provide(Migrations.run, Layer.fresh(process))
+      assert.deepStrictEqual((yield* Migrations.compare).pending, [])
+    }).pipe(Effect.provide(process))
+  }).pipe(Effect.scoped)
+)
+
+it.live("builds an index anew that an interrupted build has left", () =>
+  Effect.gen(function* () {
+    const process = yield* databaseOf(16)
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      for (const statement of written) yield* sql.unsafe(statement)
+      yield* Effect.flip(sql`create unique index concurrently plans_newest_by_error on plans (session_id)`)
+      const index = sql`
+select indisvalid as valid, indisunique as unique, pg_get_indexdef(indexrelid) like '%(owner, error_code, ordinal)%' as whole
+from pg_index where indexrelid = 'plans_newest_by_error'::regclass`
+      assert.deepStrictEqual(yield* index, [{ valid: false, unique: true, whole: false }])
+      yield* Migrations.run
+      assert.deepStrictEqual(yield* index, [{ valid: true, unique: false, whole: true }])
+    }).pipe(Effect.provide(process))
+  }).pipe(Effect.scoped)
+)
+
+/** All columns and indexes, and what is in the rows. */
+const schema = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return {
+    columns: yield* sql`
+select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns
+where table_schema = 'public' order by 1, 2`,
+    indexes: yield* sql`
+select pg_get_indexdef(indexrelid) as index, indisvalid from pg_index join pg_class c on c.oid = indexrelid
+where c.relnamespace = 'public'::regnamespace order by 1`,
+    plans: yield* sql`select id, error_code from plans order by 1`,
+    done: yield* sql`select migration_id, name from bowline_migrations order by 1`
+  }
+})
+
+it.live("is continued by the next start, wherever its connection broke", () =>
+  Effect.gen(function* () {
+    const former = Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* Migrations.runOf(Object.fromEntries(Object.entries(Migrations.migrations).slice(0, 6)))
+      for (const statement of written) yield* sql.unsafe(statement)
+    })
+    const whole = yield* Effect.andThen(former, Effect.andThen(Migrations.run, schema)).pipe(
+      Effect.provide(Layer.fresh(PgClient.layer({ url: yield* freshDatabase, maxConnections: 1 })))
+    )
+
+    const url = yield* freshDatabase
+    const direct = PgClient.layer({ url, maxConnections: 1 })
+    yield* Effect.provide(former, Layer.fresh(direct))
+    const wire = yield* cutWire(url)
+    const start = Effect.suspend(() =>
+      Effect.provide(Migrations.run, Layer.fresh(PgClient.layer({ url: wire.url, maxConnections: 1 })))
+    )
+    let breaks = 0
+    for (let isDone = false; !isDone;) {
+      breaks++
+      wire.breakAt({ statement: breaks, when: breaks % 2 === 0 ? "before" : "behind" })
+      isDone = Exit.isSuccess(yield* Effect.exit(start))
+    }
+    assert.isAbove(breaks, 10)
+    assert.deepStrictEqual(yield* Effect.provide(schema, Layer.fresh(direct)), whole)
   }).pipe(Effect.scoped)
 )
 
@@ -88,7 +221,7 @@ it.live("says what the user may not", () =>
       const sql = yield* SqlClient.SqlClient
       yield* sql`revoke create on schema public from public`
       yield* sql`set role pg_monitor`
-      return yield* Effect.flip(Migrations.run)
+      return yield* Effect.flip(Effect.catchTag(Migrations.run, "MigrationBlocked", Effect.die))
     }).pipe(Effect.provide(PgClient.layer({ url, maxConnections: 1 })))
     assert.include(inspect(reason.cause, { depth: null }), "permission denied for schema public")
   }).pipe(Effect.scoped)
@@ -97,35 +230,13 @@ it.live("says what the user may not", () =>
 /** The migrations before the last one. */
 const earlier = Object.entries(Migrations.migrations).slice(0, -1)
 
-/** What a gateway of the first version has written. */
-const written = [
-  `insert into sessions (id, owner, last_seq, created_at, last_active_at, expires_at)
-    values ('session_1', 'ann', 1, now(), now(), now())`,
-  `insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, usage, created_at, deadline_at)
-    values ('plan_1', 'session_1', 'ann', 'replica', 'm', 'h', '{}', '{}', '{}', now(), now())`,
-  `insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
-    values ('session_1', 1, 'msg_1', 'plan_1', 'user', '[]', now())`,
-  `insert into tasks (plan_id, id, tool, kind, input, state, started_at)
-    values ('plan_1', 'task_1', 'tool', 'peer', '{}', 'completed', now())`,
-  `insert into events (plan_id, seq, count, event, payload) values ('plan_1', 1, 1, 'session', '{}')`,
-  `insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, usage, state, error,
-    created_at, deadline_at, finished_at)
-    values ('plan_2', 'session_1', 'bob', 'replica', 'm', 'h', '{}', '{}', '{}', 'failed',
-      '{"code":"internal","message":"\\u0000 \\"code\\":\\"no\\""}', '2026-01-01T00:00Z', '2026-01-03T00:00Z', '2026-01-02T00:00Z')`,
-  `insert into events (plan_id, seq, count, event, payload)
-    values ('plan_2', 1, 1, 'session', '{}'), ('plan_2', 2, 1, 'error', '{}'), ('plan_2', 3, 1, 'done', '{}')`
-]
-
 for (let version = 1; version <= earlier.length; version++) {
   it.live(`brings the tables of version ${version} up to date, and keeps what is in them`, () =>
     Effect.gen(function* () {
       const url = yield* freshDatabase
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        yield* Migrator.make({})({
-          table: "bowline_migrations",
-          loader: Migrator.fromRecord(Object.fromEntries(earlier.slice(0, version)))
-        })
+        yield* Migrations.runOf(Object.fromEntries(earlier.slice(0, version)))
         for (const statement of written) yield* sql.unsafe(statement)
         yield* Migrations.run
         assert.deepStrictEqual(

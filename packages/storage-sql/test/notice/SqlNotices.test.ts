@@ -104,8 +104,10 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       const before = (yield* listening).map(({ pid }) => pid)
       const scope = yield* Scope.make()
       yield* Effect.flatMap(Scope.provide(listener, scope), untilListening)
-      const own = (yield* listening).find(({ pid }) => !before.includes(pid))?.pid ?? 0
-      const signal = (name: NodeJS.Signals) => Effect.sync(() => process.kill(own, name))
+      const own = (yield* listening).find(({ pid }) => !before.includes(pid))
+      // A signal to the process 0 would go to the tests themselves.
+      assert(own !== undefined)
+      const signal = (name: NodeJS.Signals) => Effect.sync(() => process.kill(own.pid, name))
       yield* Effect.acquireRelease(signal("SIGSTOP"), () => signal("SIGCONT"))
       yield* Scope.close(scope, Exit.void)
     }).pipe(Effect.scoped)

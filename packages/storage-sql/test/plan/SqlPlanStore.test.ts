@@ -318,7 +318,7 @@ describe("the stores on Postgres", () => {
     Effect.gen(function* () {
       const url = Redacted.make("postgres://bowline@127.0.0.1:1/bowline")
       const error = yield* Effect.flip(Layer.build(SqlStore.layerPostgres({ url, maxConnections: 1, sessionTtl })))
-      assert.strictEqual(error.reason._tag, "unavailable")
+      assert.strictEqual(error._tag === "StorageError" ? error.reason._tag : error._tag, "unavailable")
     }).pipe(Effect.scoped)
   )
 

@@ -33,6 +33,33 @@ const tokens = { input_tokens: 12, output_tokens: 5, cached_input_tokens: 8, rea
 
 const deltas = Array.from({ length: 32 }, (_, index) => `word ${index} `)
 
+const quoted = "stripe_list_billing_meters"
+
+/** Refusals of requests with a tool of that name. */
+const quotations: ReadonlyArray<readonly [what: string, failure: Turn.ProviderFailure]> = [
+  [
+    "with a code",
+    {
+      message: `Invalid schema for function '${quoted}': billing has no type`,
+      code: "invalid_function_parameters",
+      param: "tools[0].function.parameters"
+    }
+  ],
+  ["with a field", { message: `Missing billing in ${quoted}`, param: "tools[0].function" }],
+  ["in words only", { message: `The tool '${quoted}' is defined twice`, type: "invalid_request_error" }]
+]
+
+/** Refusals of what a request says. */
+const flagged: ReadonlyArray<readonly [what: string, failure: Partial<Turn.ProviderFailure>]> = [
+  [
+    "with the reasons of a moderation",
+    { message: "This model refuses your billing plan", metadata: { reasons: ["violence"], flagged_input: "credits" } }
+  ],
+  ["about a flagged input", { message: "Your chosen model requires moderation, and your input was flagged" }],
+  ["about a policy of content", { message: "Blocked by our content policy. Try another model" }],
+  ["about safety", { code: "safety_violation", message: "Not in your plan" }]
+]
+
 /** The stream contract of `docs/reference/provider.md`, as far as a scripted answer shows it. */
 export const providerCases: ReadonlyArray<ProviderCase> = [
   {
@@ -152,6 +179,38 @@ export const providerCases: ReadonlyArray<ProviderCase> = [
     parts: [],
     failure
   })),
+  ...quotations.flatMap(([what, failure]): ReadonlyArray<ProviderCase> => [
+    {
+      title: `blames the request, and no key, for a 400 that quotes its tools ${what}`,
+      turn: [Turn.error(400, failure)],
+      parts: [],
+      failure: "bad_request"
+    },
+    {
+      title: `blames the request, and no key, for an error in the midst of the answer that quotes its tools ${what}`,
+      turn: [Turn.say("one"), Turn.errorChunk({ type: "invalid_request_error", ...failure })],
+      parts: [text("one")],
+      failure: "bad_request"
+    }
+  ]),
+  ...flagged.map(([what, failure]): ProviderCase => ({
+    title: `blames the request, and neither key nor model, for a 403 ${what}`,
+    turn: [Turn.error(403, failure)],
+    parts: [],
+    failure: "bad_request"
+  })),
+  {
+    title: "fails on an account without credit under a status 400",
+    turn: [Turn.error(400, { message: "Your credit balance is too low to use the API" })],
+    parts: [],
+    failure: "billing"
+  },
+  {
+    title: "fails on a used-up quota under a status 400",
+    turn: [Turn.error(400, { code: "insufficient_quota" })],
+    parts: [],
+    failure: "billing"
+  },
   {
     title: "fails on a prompt that is too long",
     turn: [Turn.error(400, { code: "context_length_exceeded", message: "Too long" })],

@@ -6,12 +6,13 @@ import {
   type ProviderErrorReason
 } from "@bowline/domain/provider/ProviderError"
 import { Provider, type ProviderPart } from "@bowline/runtime/provider/Provider"
-import { Context, Effect, Exit, Layer, Option, Stream, type Duration } from "effect"
+import { classify } from "@bowline/runtime/unstable/provider/Classification"
+import * as FailureBody from "@bowline/runtime/unstable/provider/FailureBody"
+import { Clock, Context, Effect, Exit, Layer, Option, Stream, type Duration } from "effect"
 import { type ExchangeLog, make as makeLog } from "../exchange/ExchangeLog.ts"
-import { reasonOf } from "./internal/reasonOf.ts"
 import { fragments, withFinish } from "./internal/withFinish.ts"
 import { type Asked, fromRequest, player, type Script } from "./Script.ts"
-import type { Turn, TurnMove } from "./Turn.ts"
+import type { ProviderFailure, Turn, TurnMove } from "./Turn.ts"
 
 export type { Asked, ExchangeLog, Script }
 
@@ -70,14 +71,19 @@ const endingOf = (exit: Exit.Exit<unknown, ProviderError>): Ending => {
 const make = (script: Script, options: Options = {}): Effect.Effect<Provider["Service"]> =>
   Effect.map(player(script), (turnFor) => ({
     name: options.name ?? "scripted",
-    stream: (request) => Stream.suspend(() => play(turnFor(fromRequest(request))))
+    stream: (request) =>
+      Stream.unwrap(
+        Clock.clockWith((clock) =>
+          Effect.sync(() => play(turnFor(fromRequest(request)), () => clock.currentTimeMillisUnsafe()))
+        )
+      )
   }))
 
 /** The moves that end a turn: a reader sees nothing after them. */
 const isLast = (move: TurnMove): boolean =>
   ["Break", "ErrorChunk", "Refused"].includes(move._tag) || (move._tag === "Raw" && !move.text.startsWith(":"))
 
-const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
+const play = (written: Turn, now: () => number): Stream.Stream<ProviderPart, ProviderError> => {
   const turn = withFinish(written)
   const last = turn.findIndex(isLast)
   const moves = last === -1 ? turn : turn.slice(0, last)
@@ -92,7 +98,10 @@ const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
     const given = Stream.fromArray(partsOf(move, begun))
     return pause === undefined ? given : Stream.tap(given, () => Effect.sleep(pause))
   })
-  return Stream.concat(parts, ending(moves, turn[last]))
+  return Stream.concat(
+    parts,
+    Stream.suspend(() => ending(moves, turn[last], now()))
+  )
 }
 
 /** Behind the finish, an attempt waits for the usage, and no longer. */
@@ -115,7 +124,7 @@ const partsOf = (move: TurnMove, begun: ReadonlyArray<TurnMove>): ReadonlyArray<
   }
 }
 
-const ending = (moves: Turn, last: TurnMove | undefined): Stream.Stream<ProviderPart, ProviderError> => {
+const ending = (moves: Turn, last: TurnMove | undefined, now: number): Stream.Stream<ProviderPart, ProviderError> => {
   const finish = moves.find((move) => move._tag === "Finish")
   const calls = moves.filter((move) => move._tag === "Call")
   if (finish !== undefined) {
@@ -125,7 +134,7 @@ const ending = (moves: Turn, last: TurnMove | undefined): Stream.Stream<Provider
   if (isDone && calls.length === 0 && moves.some(({ _tag }) => _tag === "Say")) {
     return Stream.succeed({ _tag: "Finished", reason: "stop", inferred: true })
   }
-  return Stream.fail(new ProviderError({ reason: failureOf(last) }))
+  return Stream.fail(new ProviderError({ reason: failureOf(last, now) }))
 }
 
 const whole = (call: Extract<TurnMove, { readonly _tag: "Call" }>, index: number): ProviderPart =>
@@ -133,14 +142,22 @@ const whole = (call: Extract<TurnMove, { readonly _tag: "Call" }>, index: number
     ? { _tag: "CallDropped", reason: "it had no name" }
     : { _tag: "ToolCall", call: index, id: call.id ?? `call_${index}`, name: call.name, arguments: call.arguments }
 
-const failureOf = (last: TurnMove | undefined): ProviderErrorReason => {
+/** What a server says, as the wires of OpenAI and Anthropic have it. */
+const reasonOf = (
+  status: number,
+  error: ProviderFailure,
+  headers: Readonly<Record<string, string>>,
+  now: number
+): ProviderErrorReason => classify({ status, headers }, FailureBody.fromJson({ error }), now)
+
+const failureOf = (last: TurnMove | undefined, now: number): ProviderErrorReason => {
   switch (last?._tag) {
     case "Break":
       return new Transport({ kind: "reset", message: "The connection was closed before the answer was whole" })
     case "Refused":
-      return reasonOf(last.status, last.error, last.headers)
+      return reasonOf(last.status, last.error, last.headers, now)
     case "ErrorChunk":
-      return reasonOf(typeof last.error.code === "number" ? last.error.code : undefined, last.error, {})
+      return reasonOf(200, last.error, {}, now)
     case "Raw":
       return new StreamCorrupt({ message: "The provider sent what is not its format" })
     default:

@@ -23,6 +23,10 @@ export interface ProviderFailure {
   readonly message: string
   readonly type?: string
   readonly code?: string | number
+  /** The field of the request that it is about. */
+  readonly param?: string
+  /** What OpenRouter adds. */
+  readonly metadata?: object
 }
 
 /**

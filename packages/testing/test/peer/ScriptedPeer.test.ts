@@ -4,7 +4,6 @@ import { HttpClient, HttpClientRequest } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as MemoryNetwork from "../../src/http/MemoryNetwork.ts"
 import { appends, becomes, completes, produces, says, stuck, works } from "../../src/peer/Act.ts"
-import * as DemoPeers from "../../src/peer/DemoPeers.ts"
 import { serve } from "../../src/peer/ScriptedPeer.ts"
 import * as Trouble from "../../src/peer/Trouble.ts"
 
@@ -269,32 +268,5 @@ it.effect("a scripted peer continues a task that it has handed back, and not one
       [result?.id, "completed", ["user", "agent", "user"]]
     )
     assert.strictEqual((yield* call(peer.url, "message/send", more)).error?.code, -32600)
-  }).pipe(Effect.provide(MemoryNetwork.layer))
-)
-
-it.effect("the peers of the demo answer at once, after two seconds, and never, and are called demo", () =>
-  Effect.gen(function* () {
-    const peers = yield* DemoPeers.serveAll
-    assert.deepStrictEqual(
-      peers.map(({ name }) => name),
-      ["prompt", "slow", "stuck"]
-    )
-    const states = Effect.fnUntraced(function* (endpoint: string) {
-      const sent = yield* call(endpoint, "message/send", { message })
-      yield* TestClock.adjust("2 seconds")
-      const later = yield* call(endpoint, "tasks/get", { id: sent.result?.id })
-      yield* TestClock.adjust("1 day")
-      const atLast = yield* call(endpoint, "tasks/get", { id: sent.result?.id })
-      return [sent, later, atLast].map(({ result }) => result?.status.state)
-    })
-    assert.deepStrictEqual(yield* Effect.forEach(peers, ({ endpoint }) => states(endpoint)), [
-      ["completed", "completed", "completed"],
-      ["working", "completed", "completed"],
-      ["working", "working", "working"]
-    ])
-    for (const { endpoint } of peers) {
-      const card = yield* Effect.flatMap(HttpClient.get(`${endpoint}.well-known/agent-card.json`), ({ text }) => text)
-      assert.match(card, /Demo peer.*"skills":\[\{.*Demo/)
-    }
   }).pipe(Effect.provide(MemoryNetwork.layer))
 )

@@ -3,9 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as Move from "../../src/http/Move.ts"
-import { makeDemo } from "../../src/provider/DemoScript.ts"
 import { providerCases, shown } from "../../src/provider/ProviderCases.ts"
-import type { Asked } from "../../src/provider/Script.ts"
 import { ScriptedProvider } from "../../src/provider/ScriptedProvider.ts"
 import * as Turn from "../../src/provider/Turn.ts"
 
@@ -78,77 +76,4 @@ describe("ScriptedProvider", () => {
       })
     }).pipe(Effect.provide(ScriptedProvider.layer([[Turn.say("a")]])))
   )
-})
-
-describe("the demo script", () => {
-  const tool = (name: string) => ({ name, description: name, inputSchema: {} })
-  const asked = (text: string, fields?: Partial<Asked>): Asked => ({
-    model: "demo",
-    system: "",
-    messages: [{ role: "user", text }],
-    tools: [tool("weather_now"), tool("news_today"), tool("news_old")],
-    toolChoice: "auto",
-    ...fields
-  })
-  const demo = makeDemo()
-  const said = (turn: Turn.Turn) => turn.map((move) => (move._tag === "Say" ? move.text : "")).join("")
-  const called = (turn: Turn.Turn) => turn.flatMap((move) => (move._tag === "Call" ? [move.name] : []))
-
-  it("calls the tools that the question names by agent or by name, else all of them", () => {
-    assert.deepStrictEqual(called(demo(asked("What does News say?"))), ["news_today", "news_old"])
-    assert.deepStrictEqual(called(demo(asked("Use news_old, please."))), ["news_old"])
-    assert.deepStrictEqual(called(demo(asked("Hello"))), ["weather_now", "news_today", "news_old"])
-    assert.deepInclude(demo(asked("weather?"))[0], { arguments: '{"input":"weather?"}' })
-  })
-
-  it("quotes the results of its calls, without their envelope", () => {
-    const turn = demo(
-      asked("weather?", {
-        messages: [
-          { role: "user", text: "weather?" },
-          { role: "assistant", text: "", calls: [{ id: "a", name: "weather_now", input: {} }] },
-          { role: "tool", id: "a", content: '<result x tool="weather_now" agent="weather">\nSunny\n</result x>' }
-        ]
-      })
-    )
-    assert.strictEqual(said(turn), "Demo answer. A tool said: “Sunny”.")
-  })
-
-  it("answers in text without tools, and counts the questions before this one", () => {
-    const turn = demo(
-      asked("And now?", {
-        toolChoice: "none",
-        messages: [
-          { role: "user", text: "First" },
-          { role: "assistant", text: "Yes", calls: [] },
-          { role: "user", text: "And now?" }
-        ]
-      })
-    )
-    assert.include(said(turn), "“And now?”")
-    assert.include(said(turn), "1 earlier question of this session")
-  })
-
-  it("breaks off the first answer to a question that asks for a change of mind, and gives the second one", () => {
-    const question = asked("Change your mind: what is a bowline?", { tools: [] })
-    assert.deepInclude(demo(question).at(-1), { _tag: "Break" })
-    assert.include(said(demo(question)), "earlier questions of this session")
-    assert.deepInclude(demo(question).at(-1), { _tag: "Break" })
-  })
-
-  it("looks something up in three steps for a question about compaction, refuses the fourth as too long, and then answers", () => {
-    const text = "Ask weather until a compaction is due."
-    const after = (steps: number) =>
-      asked(text, {
-        messages: [
-          { role: "user", text },
-          ...Array.from({ length: steps }, (_, id) => ({ role: "tool" as const, id: String(id), content: "x" }))
-        ]
-      })
-    for (const steps of [0, 1, 2]) assert.deepStrictEqual(called(demo(after(steps))), ["weather_now"])
-    assert.deepInclude(demo(after(3))[0], { _tag: "Refused", status: 400 })
-    assert.deepStrictEqual(called(demo({ ...after(1), toolChoice: "none" })), [])
-    assert.include(said(demo(after(1))), "its head became a summary")
-    assert.deepStrictEqual(called(demo(after(0))), ["weather_now"])
-  })
 })

@@ -32,7 +32,7 @@ const line = ({ advice, check, detail, state }: Finding): string =>
 /** Makes all checks side by side and prints what they find. Fails if one of them does. */
 export const examine = Effect.fnUntraced(
   function* (isJson: boolean) {
-    const config = yield* fromProcess({})
+    const config = yield* fromProcess()
     const http = yield* HttpClient.HttpClient
     const checks = [
       configuration(config),

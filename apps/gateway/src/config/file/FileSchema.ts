@@ -1,4 +1,5 @@
-import { type Option, Result, Schema } from "effect"
+import { Sampling } from "@bowline/domain/plan/PlanRequest"
+import { type Option, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
@@ -14,6 +15,7 @@ const FileModel = Schema.Struct({
   context_window: Schema.optionalKey(Tokens(100)),
   output_limit: Schema.optionalKey(Tokens(1)),
   reasoning: Schema.optionalKey(Schema.Boolean),
+  refuses: Schema.optionalKey(Schema.Array(Schema.Literals(Struct.keys(Struct.omit(Sampling.fields, ["max_tokens"]))))),
   price: Schema.optionalKey(Schema.Struct({ input: Dollars, cached: Schema.optionalKey(Dollars), output: Dollars }))
 })
 export type FileModel = typeof FileModel.Type

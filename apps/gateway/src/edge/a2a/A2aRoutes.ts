@@ -8,6 +8,7 @@ import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, identity, Result } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -37,7 +38,13 @@ export const layer = HttpApiBuilder.group(
   "a2a",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
-    const services = { plans, streams: yield* PlanStreams, store: yield* PlanStore, tasks: yield* TaskStore }
+    const services = {
+      plans,
+      streams: yield* PlanStreams,
+      follower: yield* PlanFollower,
+      store: yield* PlanStore,
+      tasks: yield* TaskStore
+    }
     const sessions = yield* SessionStore
     const changes = yield* Sessions
     const cards = yield* GatewayCards.make

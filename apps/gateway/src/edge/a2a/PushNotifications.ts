@@ -20,11 +20,13 @@ import {
 import * as Sealing from "@bowline/runtime/unstable/store/Sealing"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { isOver, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import { Context, Effect, FiberMap, Latch, Layer, Option, Schema } from "effect"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { Context, Effect, FiberMap, Latch, Layer, Option, Schema, Stream } from "effect"
 import { HttpClient } from "effect/http"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { logDropped, PushDelivery, type PushSecrets } from "./PushDelivery.ts"
-import { begin, follow, isBehind, type Services } from "./TaskReader.ts"
+import { follow } from "./TaskFollower.ts"
+import { begin, isBehind, type Services } from "./TaskReader.ts"
 
 /** How many targets one replica claims at once, and how long it waits before it looks again. */
 const batch = 100
@@ -68,7 +70,7 @@ export class PushNotifications extends Context.Service<
       // Without a configured key, what comes with credentials ends with this process: no other one can read them.
       const key = Option.getOrElse(yield* SecretKey, Sealing.newKey)
       const wake = Latch.makeUnsafe(false)
-      const fibers = yield* FiberMap.make<string>()
+      const fibers = yield* FiberMap.make<TargetKey>()
       if (a2a.hasPush) yield* keepNotifying(yield* makeNotify(store, key), { store, plans, replica, wake, fibers })
 
       return {
@@ -92,7 +94,7 @@ export class PushNotifications extends Context.Service<
           const target = { id, url, wire, scheme, secrets: sealed }
           yield* store.put(owner, task, target, { replica, cursor })
           // Another one may have had the id.
-          yield* FiberMap.remove(fibers, nameOf({ task_id: task, id }))
+          yield* FiberMap.remove(fibers, { task_id: task, id })
           wake.openUnsafe()
           return target
         })
@@ -107,6 +109,7 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
   const services: Services = {
     plans: yield* Plans,
     streams: yield* PlanStreams,
+    follower: yield* PlanFollower,
     store: yield* PlanStore,
     tasks: yield* TaskStore
   }
@@ -127,19 +130,22 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
       const opened = yield* begin(services, claimed.owner, claimed.task_id)
       const { fold } = opened
       const wire: Wire = claimed.target.wire === "0.3" || claimed.target.wire === "proto" ? "0.3" : "1.0"
-      const end = yield* follow(
-        services,
-        opened,
-        Effect.fnUntraced(function* ({ updates }, at) {
-          if (!isBehind(at, delivery.cursor)) return
-          const bodies = bodiesOf(wire, fold.task, updates)
+      let isEnded = false
+      let place = opened.at
+      yield* Stream.runForEach(
+        follow(services, opened, { toTheEnd: true }),
+        Effect.fnUntraced(function* (item) {
+          isEnded = item === "Over"
+          if (typeof item === "string") return
+          place = item.at
+          if (!isBehind(place, delivery.cursor)) return
+          const bodies = bodiesOf(wire, fold.task, item.updates)
           for (const body of bodies) yield* delivery.send(body)
-          if (bodies.length > 0) yield* delivery.reach(at)
-        }),
-        { until: "end" }
+          if (bodies.length > 0) yield* delivery.reach(place)
+        })
       )
-      if (end === undefined) return
-      yield* isOver(fold.standing) ? delivery.finish : delivery.reach({ plan: end.plan + 1, seq: 0 })
+      if (!isEnded) return
+      yield* isOver(fold.standing) ? delivery.finish : delivery.reach({ plan: place.plan + 1, seq: 0 })
     },
     // Another replica has the target, its session was deleted, or its receiver wants no more.
     Effect.catchTags({ LeaseLost: () => Effect.void, Gone: () => Effect.void, NotFound: () => Effect.void }),
@@ -152,36 +158,28 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
 })
 
 interface Keeping {
-  readonly store: PushStore["Service"]
-  readonly plans: Plans["Service"]
+  readonly store: Pick<PushStore["Service"], "claim">
+  readonly plans: Pick<Plans["Service"], "isDraining">
   readonly replica: ReplicaId
   readonly wake: Latch.Latch
-  /** By the names of targets. */
-  readonly fibers: FiberMap.FiberMap<string>
+  /** Those that notify a target. One that is claimed again, since other replicas had it meanwhile, takes the place of the former. */
+  readonly fibers: FiberMap.FiberMap<TargetKey>
 }
 
-const nameOf = ({ id, task_id }: TargetKey): string => `${task_id} ${id}`
-
 /** Claims targets and notifies each in a fiber of its own, until the scope closes. */
-const keepNotifying = Effect.fnUntraced(function* (
+export const keepNotifying = Effect.fnUntraced(function* (
   notify: (claimed: ClaimedTarget) => Effect.Effect<void>,
   { fibers, plans, replica, store, wake }: Keeping
 ) {
-  const running = new Map<string, TargetKey>()
   const claim = Effect.gen(function* () {
     if (yield* plans.isDraining) return
-    for (const claimed of yield* store.claim(replica, Array.from(running.values()), batch)) {
-      const key = { task_id: claimed.task_id, id: claimed.target.id }
-      const name = nameOf(key)
-      running.set(name, key)
-      yield* FiberMap.run(
-        fibers,
-        name,
-        Effect.ensuring(
-          notify(claimed),
-          Effect.sync(() => running.delete(name))
-        )
-      )
+    for (const claimed of yield* store.claim(
+      replica,
+      Array.from(fibers, ([key]) => key),
+      batch
+    )) {
+      const { target, task_id } = claimed
+      yield* FiberMap.run(fibers, { task_id, id: target.id }, notify(claimed))
     }
   })
   yield* claim.pipe(

@@ -8,14 +8,16 @@ import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { isOver } from "@bowline/runtime/unstable/store/TaskStore"
-import { Effect, Result, Schema, Struct } from "effect"
+import { isEnded } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { Effect, Option, Result, Schema, Stream, Struct } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Refused } from "../../http/Refusals.ts"
 import type { Binding } from "./Binding.ts"
 import type { PushCalls } from "./PushCalls.ts"
 import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
 import * as TaskEvents from "./TaskEvents.ts"
-import { follow, open, type OpenTask, placeBehind, type Services } from "./TaskReader.ts"
+import { follow } from "./TaskFollower.ts"
+import { notFound, open, type OpenTask, placeBehind, type Services } from "./TaskReader.ts"
 import { check, fromInvalid, textsOf, toPlan } from "./TaskRequest.ts"
 
 /** A message, and who sent it how. */
@@ -155,12 +157,13 @@ export const send = Effect.fnUntraced(function* (
         isPatient: false
       })
     }
-  if (message.waits && !(yield* follow(services, opened, () => Effect.void))) {
-    return yield* new Refused({
-      code: "draining",
-      detail: "The gateway shuts down before the task is over: get it by its id",
-      plan_id: opened.task
-    })
+  if (message.waits) {
+    const ended = yield* Stream.runLast(Stream.filter(follow(services, opened), isEnded))
+    if (Option.contains(ended, "Gone")) return yield* notFound(opened.task)
+    if (Option.contains(ended, "Draining")) {
+      const detail = "The gateway shuts down before the task is over: get it by its id"
+      return yield* new Refused({ code: "draining", detail, plan_id: opened.task })
+    }
   }
   return { _tag: "Task" as const, task: binding.json.sent(withHistory(opened.fold.task, message.historyLength)) }
 })

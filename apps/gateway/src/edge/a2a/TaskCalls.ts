@@ -60,7 +60,7 @@ export const cancel = Effect.fnUntraced(function* (
   const opened = yield* open(services, caller, task, {})
   const { plan } = opened.plan
   const isLeft = opened.fold.isWaiting && isSettled(plan)
-  if (isLeft) yield* changes.cancelTask(caller, plan)
+  if (isLeft) yield* changes.cancelTask(caller, task, plan)
   const { fold } = isLeft ? yield* open(services, caller, task, {}) : opened
   if (fold.standing !== "canceled") {
     return yield* new A2aError({

@@ -1,15 +1,14 @@
 import type { A2aError } from "@bowline/a2a/unstable/server/A2aError"
 import type { Schema } from "effect"
 import type { ServedUpdate, TaskIds } from "@bowline/a2a/unstable/server/ServedTask"
-import { ping } from "@bowline/protocol/stream/SseFrame"
+import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
+import { Effect, Latch, Stream } from "effect"
 import type { Binding } from "./Binding.ts"
 import type { Change, OpenTask } from "./TaskReader.ts"
 
 /** How many statuses that only tell of progress a client gets within a second. */
 const maxPerSecond = 4
 const secondMs = 1_000
-
-const silenceMs = 10_000
 
 type Progress = Extract<ServedUpdate, { readonly _tag: "Status" }>
 
@@ -26,12 +25,12 @@ export class TaskEventText {
   #held: Progress | undefined
   /** When the last of them were shown, the oldest first. */
   #shownAt: ReadonlyArray<number> = []
-  #writtenAt: number
+  /** Open while one is held. */
+  readonly #holds = Latch.makeUnsafe(false)
 
-  constructor(binding: Binding, ids: TaskIds, now: number) {
+  constructor(binding: Binding, ids: TaskIds) {
     this.#binding = binding
     this.#ids = ids
-    this.#writtenAt = now
   }
 
   /** How the stream begins: with the task or, of a reader that comes back, with what it has missed. */
@@ -45,15 +44,17 @@ export class TaskEventText {
       .join("")
   }
 
-  /** When something is to be written even if nothing happens. */
-  get dueAt(): number {
-    return this.#held === undefined ? this.#writtenAt + silenceMs : (this.#shownAt[0] ?? 0) + secondMs
-  }
-
-  due(now: number): string {
-    this.#writtenAt = now
-    return this.#held === undefined ? ping : this.rest(now)
-  }
+  /** Whenever what is held has waited long enough: then `rest` is to be written. */
+  readonly late: Stream.Stream<"late"> = Stream.fromEffectRepeat(
+    Effect.gen({ self: this }, function* () {
+      for (;;) {
+        yield* this.#holds.await
+        const wait = (this.#shownAt[0] ?? 0) + secondMs - (yield* Monotonic.now)
+        if (wait <= 0) return "late" as const
+        yield* Effect.sleep(wait)
+      }
+    })
+  )
 
   next({ id, updates }: Change, now: number): string {
     let text = ""
@@ -62,25 +63,31 @@ export class TaskEventText {
         this.#shownAt = this.#shownAt.filter((at) => now - at < secondMs)
         if (update.weight === "progress" && this.#shownAt.length >= maxPerSecond) {
           this.#held = update
+          this.#holds.openUnsafe()
           continue
         }
         // The last progress before the end is told, too.
         if (update.weight === "final") text += this.rest(now)
-        this.#held = undefined
+        this.#drop()
         if (update.weight === "progress") this.#shownAt = [...this.#shownAt, now]
       }
       text += this.#write(update, index === updates.length - 1 ? id : undefined)
     }
-    if (text !== "") this.#writtenAt = now
     return text
   }
 
   /** What was held. */
   rest(now: number): string {
     const held = this.#held
-    this.#held = undefined
+    this.#drop()
+    if (held === undefined) return ""
     this.#shownAt = [...this.#shownAt.slice(1), now]
-    return held === undefined ? "" : this.#write(held, undefined)
+    return this.#write(held, undefined)
+  }
+
+  #drop(): void {
+    this.#held = undefined
+    this.#holds.closeUnsafe()
   }
 
   /** Why the stream ends before its task does. */

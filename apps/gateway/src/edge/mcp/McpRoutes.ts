@@ -1,10 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { ping } from "@bowline/protocol/stream/SseFrame"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
-import { Effect, Predicate, Result, Schema, Stream } from "effect"
+import { Effect, Predicate, Result, Schema } from "effect"
 import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
@@ -16,7 +15,7 @@ import * as SseAnswer from "../../http/SseAnswer.ts"
 import { code, decode, errorOf, idOf, resultOf, RpcError } from "./RpcMessage.ts"
 import * as McpMethods from "./McpMethods.ts"
 import { hasBatches, spokenBy } from "./Revision.ts"
-import { type Message, type RunningCall, RunningCalls } from "./RunningCalls.ts"
+import { type RunningCall, RunningCalls } from "./RunningCalls.ts"
 
 /** More messages in one batch than any client sends. */
 const maxBatch = 100
@@ -66,8 +65,7 @@ const messagesOf = (
 
 const takesEvents = ({ accept = "" }: Headers.Headers): boolean => /text\/(?:event-stream|\*)|\*\/\*/i.test(accept)
 
-const toText = (message: Message): string =>
-  message === "ping" ? ping : `event: message\ndata: ${JSON.stringify(message)}\n\n`
+const toText = (message: object): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`
 
 /** The route of the Model Context Protocol. Between two requests it keeps nothing but the calls that run. */
 export const layer = HttpApiBuilder.group(
@@ -121,8 +119,7 @@ export const layer = HttpApiBuilder.group(
       const known = served.filter((one): one is Response => !isCall(one))
       const bodies = known.map(({ body }) => body)
       if (calls.length > 0 && takesEvents(headers)) {
-        const said = yield* running.stream(bodies, calls)
-        return SseAnswer.begun(Stream.map(said, (message) => Buffer.from(toText(message))))
+        return SseAnswer.translated({ frames: yield* running.stream(bodies, calls), next: toText, end: () => "" })
       }
       const all = [...bodies, ...(yield* running.responses(calls))]
       if (all.length === 0) return HttpServerResponse.empty({ status: 202 })

@@ -2,6 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect, Predicate, Schema } from "effect"
+import { resultOf } from "../../http/JsonAnswer.ts"
 import type { Refusal } from "../../http/Refusals.ts"
 import * as Elicitation from "./Elicitation.ts"
 import { code, type Params, RpcError } from "./RpcMessage.ts"
@@ -52,11 +53,11 @@ const describe = (plan: Plan) =>
   }))
 
 /** What a client of tasks is answered. Nothing of a task is kept but its plan. */
-export const make = ({ pendingOf, plans }: Effect.Success<typeof PlanCalls.make>) => {
+export const make = ({ approvalOf, plans }: Effect.Success<typeof PlanCalls.make>) => {
   /** What the task waits for, where the client can ask its user. */
   const inputOf = (caller: CallerName, { plan_id }: Plan, { capabilities }: Spoken) =>
     Elicitation.canAsk(capabilities)
-      ? Effect.map(pendingOf(caller, plan_id), (approval) =>
+      ? Effect.map(approvalOf(caller, plan_id), (approval) =>
           approval === undefined ? {} : { inputRequests: { [approval.task_id]: Elicitation.requestOf(approval) } }
         )
       : Effect.succeed({})
@@ -68,14 +69,14 @@ export const make = ({ pendingOf, plans }: Effect.Success<typeof PlanCalls.make>
     if (task.status !== "completed") return task
     return {
       ...task,
-      result: { resultType: "complete", ...PlanAnswer.toResult(PlanAnswer.fromPlan(PlanAnswer.resultOf(plan))) }
+      result: { resultType: "complete", ...PlanAnswer.toResult(PlanAnswer.fromPlan(resultOf(plan))) }
     }
   })
 
   /** Takes what the client's user has said. What waits no longer, or is decided otherwise, stays as it is. */
   const update = Effect.fnUntraced(function* (caller: CallerName, id: PlanId, { inputResponses }: Params) {
     yield* plans.get(caller, id)
-    const pending = yield* pendingOf(caller, id)
+    const pending = yield* approvalOf(caller, id)
     if (pending === undefined) return {}
     const decision = Elicitation.decisionOf(inputResponses, pending.task_id)
     if (decision instanceof RpcError) return yield* decision

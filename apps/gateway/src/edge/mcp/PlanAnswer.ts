@@ -1,6 +1,6 @@
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
-import { type Plan, PlanId } from "@bowline/domain/plan/Plan"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
 import { problems } from "@bowline/protocol/unstable/api/Problem"
@@ -44,16 +44,6 @@ export const toResult = (answer: PlanAnswer): ToolResult => ({
 
 const goOn = (plan_id: PlanId): string =>
   `The plan still runs: call plan_result with {"plan_id":"${plan_id}"} to wait for its answer, or plan_cancel to end it.`
-
-/** A stored plan as its result. */
-export const resultOf = ({ error, final, plan_id, session_id, state, usage }: Plan): PlanResult => ({
-  plan_id,
-  session_id,
-  state,
-  usage,
-  ...(final !== null && { final }),
-  ...(error !== null && { error })
-})
 
 /** A plan that is over, or that still runs. */
 export const fromPlan = ({ error, final, plan_id, session_id, state, usage }: PlanResult): PlanAnswer => {

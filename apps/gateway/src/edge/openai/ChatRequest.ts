@@ -128,6 +128,7 @@ const fieldOf = (path: string): string =>
     .replace(/^(?:question|history|instructions)\b.*/, "messages")
     .replace(/^preferences\.response_format\b/, "response_format")
     .replace(/^(?:preferences|agents|mcp_servers)\b/, "bowline.$&")
+    .replace(/^sampling\./, "")
 
 /** What is wrong with the plan, under the names of this body. */
 export const renamed = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>

@@ -1,5 +1,4 @@
-import type { PlanReader } from "@bowline/runtime/unstable/stream/LivePlan"
-import type { Effect } from "effect"
+import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { HttpServerResponse } from "effect/http"
 import * as SseAnswer from "../../http/SseAnswer.ts"
 import { ChatChunks, type ChatHead, type ChatOptions } from "./ChatChunks.ts"
@@ -13,8 +12,7 @@ const failures = {
 export const respond = (
   head: ChatHead,
   options: ChatOptions,
-  frames: PlanReader,
-  isDraining: Effect.Effect<boolean>
+  frames: FollowedPlan["frames"]
 ): HttpServerResponse.HttpServerResponse => {
   const chunks = new ChatChunks(head, options)
   return SseAnswer.translated({
@@ -23,7 +21,9 @@ export const respond = (
     first: chunks.first,
     next: (frame) => chunks.next(frame),
     isCut: () => chunks.isCut,
-    end: (why) => (why === "paused" ? "" : chunks.fail(why, failures[why])),
-    isDraining
+    end: (why) => {
+      const code = why === "draining" ? why : "interrupted"
+      return chunks.fail(code, failures[code])
+    }
   })
 }

@@ -6,10 +6,13 @@ import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { type Asked, Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import { find, refusedOf } from "@bowline/runtime/unstable/provider/ModelTable"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { Effect, Schema } from "effect"
 import type { Headers } from "effect/http"
+import type { ProviderSettings } from "../../config/file/ProviderSettings.ts"
+import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { invalid, Refused } from "../../http/Refusals.ts"
 import * as ToldHistory from "../../http/ToldHistory.ts"
 import * as SdkRetries from "./SdkRetries.ts"
@@ -38,6 +41,13 @@ const listed = (names: ReadonlyArray<string>): string =>
     .map((name) => encodeURIComponent(name.slice(0, 64).toWellFormed()).replaceAll(/%5B|%5D/g, decodeURIComponent))
     .join(", ")
 
+/** What a wire does not have of a sampling: its adapter leaves it out. */
+const lacking: Readonly<Record<ProviderSettings["wire"], ReadonlyArray<string>>> = {
+  chat: [],
+  responses: ["stop", "seed"],
+  messages: ["seed", "reasoning_effort"]
+}
+
 /** A request of a client, read as a plan. */
 export interface Asking {
   readonly headers: Headers.Headers
@@ -60,6 +70,7 @@ export interface Asking {
 
 /** Finds models, and starts plans for clients of OpenAI's API. */
 export const make = Effect.gen(function* () {
+  const config = yield* GatewayConfig
   const plans = yield* Plans
   const streams = yield* PlanStreams
   const retries = SdkRetries.make({ plans, streams, store: yield* PlanStore })
@@ -76,17 +87,30 @@ export const make = Effect.gen(function* () {
     return yield* new Refused({ code: "model_not_found", detail })
   })
 
+  /** The fields of the body that the model of the plan refuses, or its wire does not have. A model that takes its place may refuse others. */
+  const refused = Effect.fnUntraced(function* ({ model: asked, renamed, request }: Asking) {
+    const { preferences, sampling } = request
+    if (sampling === undefined) return []
+    const preset = (yield* Effect.flatMap(Caller, plans.presets)).find(({ name }) => modelOf(name) === asked)
+    const model = preferences.model ?? preset?.preferences.model ?? config.plans.model
+    const wire = config.providers.find(({ name }) => model.startsWith(`${name}/`))?.wire ?? "chat"
+    const refused = [...lacking[wire], ...refusedOf(sampling, find(model, config.plans.models()))]
+    const fields = Object.keys(sampling).filter((field) => refused.includes(field))
+    return renamed(fields.map((field) => ({ path: `sampling.${field}`, message: "" }))).map(({ path }) => path)
+  })
+
   return {
     models,
     expectModel,
     /** The plan, how to read it, and the headers of its answer. `mayJoin` says whether an earlier request may have started it. */
     start: Effect.fnUntraced(function* (asking: Asking) {
-      const { body, echo, headers, ignored, isStreamed, model, renamed, route, session_ttl_ms } = asking
+      const { body, echo, headers, isStreamed, model, renamed, route, session_ttl_ms } = asking
       yield* expectModel(model)
       const session = asking.request.session_id ?? (yield* sessionOf(headers, isStreamed))
       const key = headers["idempotency-key"]
       if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
       const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
+      const ignored = [...(yield* refused(asking)), ...asking.ignored]
       const count = headers["x-stainless-retry-count"]
       const asked: Asked = {
         caller: yield* Caller,

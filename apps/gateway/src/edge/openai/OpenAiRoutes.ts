@@ -1,7 +1,7 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Clock, Duration, Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -21,7 +21,7 @@ export const layer = HttpApiBuilder.group(
   "openai",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
-    const streams = yield* PlanStreams
+    const follower = yield* PlanFollower
     const openAi = yield* OpenAiPlans.make
     const { maxBody, openai } = yield* GatewayConfig
     const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
           const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
-          const { frames, headers, connect, ...ids } = yield* openAi.start({
+          const { headers, ...reading } = yield* openAi.start({
             ...chat,
             headers: request.headers,
             route: PlanArrival.routeOf(sent),
@@ -48,19 +48,20 @@ export const layer = HttpApiBuilder.group(
             session_ttl_ms: Duration.toMillis("24 hours"),
             renamed: ChatRequest.renamed
           })
+          const plan = follower.follow(yield* Caller, reading)
           const head = {
-            plan_id: ids.plan_id,
+            plan_id: plan.plan_id,
             created: Math.floor((yield* Clock.currentTimeMillis) / 1_000),
             model: chat.model
           }
           if (chat.isStreamed) {
-            PlanArrival.join(connect, request)
+            PlanArrival.join(plan.connect, request)
             const options = { ...openai, includesUsage: chat.includesUsage }
-            const stream = ChatStream.respond(head, options, frames, plans.isDraining)
+            const stream = ChatStream.respond(head, options, plan.frames)
             return HttpServerResponse.setHeaders(stream, headers)
           }
           const chatAnswer = new ChatAnswer()
-          const result = yield* waitFor({ plans, streams }, yield* Caller, ids, frames, chatAnswer.look)
+          const result = yield* waitFor(plans, yield* Caller, plan, chatAnswer.look)
           return HttpServerResponse.setHeaders(chatAnswer.respond(head, result), headers)
         }).pipe(PlanArrival.traced("/v1/chat/completions", request), answer)
       )

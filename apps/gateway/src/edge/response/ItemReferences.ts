@@ -7,6 +7,9 @@ import type { StoredResponses } from "./StoredResponses.ts"
 
 type Messages = ReadonlyMap<string, Schema.Json | object>
 
+/** What a request names, and is not there. */
+export const missing = (path: string, what: string) => invalid([{ path, message: `There is no such ${what}` }])
+
 const isReference = (item: unknown): item is { readonly id: unknown } =>
   Predicate.isObject(item) && Predicate.hasProperty(item, "id") && "type" in item && item.type === "item_reference"
 
@@ -31,7 +34,7 @@ export const make = (stored: StoredResponses) => {
     const resolve = Effect.fnUntraced(function* (item: unknown, index: number) {
       const plan = isReference(item) && typeof item.id === "string" ? planOfText(item.id) : Option.none()
       if (!isReference(item) || Option.isNone(plan)) return item
-      const absent = invalid([{ path: `input[${index}].id`, message: "There is no such item" }])
+      const absent = missing(`input[${index}].id`, "item")
       const messages =
         known.get(plan.value) ??
         (yield* Effect.catchTag(messagesOf(caller, plan.value), "NotFound", () => Effect.fail(absent)))

@@ -89,6 +89,8 @@ const fieldOf = (path: string, tools: number): string => {
     .replace(/^preferences\.max_tool_calls\b/, "max_tool_calls")
     .replace(/^mcp_servers\b/, "tools")
     .replace(/^(?:preferences|agents)\b/, "bowline.$&")
+    .replace(/^sampling\.reasoning_effort\b/, "reasoning.effort")
+    .replace(/^sampling\./, "")
 }
 
 const formatOf = (format: typeof Format.Type | undefined): { readonly response_format?: ResponseFormat } => {

@@ -3,7 +3,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { Effect, Option } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -24,7 +24,7 @@ export const layer = HttpApiBuilder.group(
   "responses",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
-    const streams = yield* PlanStreams
+    const follower = yield* PlanFollower
     const sessions = yield* Sessions
     const stored = yield* StoredResponses.make
     const create = yield* NewResponses.make(stored)
@@ -53,10 +53,10 @@ export const layer = HttpApiBuilder.group(
             const message = `Expected no more than the last sequence_number, ${events.last}`
             return yield* invalid([{ path: "starting_after", message }])
           }
-          const { frames, connect } = yield* streams.read(caller, ref.plan_id, 0)
+          const { connect, frames } = yield* follower.read(caller, ref.plan_id, 0)
           PlanArrival.join(connect, request)
           const seen = { events: new ResponseEvents(ref, echo), after }
-          return ResponseStream.respond(seen, frames, plans.isDraining)
+          return ResponseStream.respond(seen, frames)
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

@@ -1,5 +1,4 @@
-import type { PlanReader } from "@bowline/runtime/unstable/stream/LivePlan"
-import type { Effect } from "effect"
+import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { HttpServerResponse } from "effect/http"
 import type { DecisionPause } from "../../http/DecisionPause.ts"
 import * as SseAnswer from "../../http/SseAnswer.ts"
@@ -21,10 +20,11 @@ interface Seen {
 }
 
 /** An end that is not the plan's. It has the number of the event before it: after that the client can read on. */
-const endOf = ({ after, events }: Seen, why: "paused" | "draining" | "interrupted") => {
+const endOf = ({ after, events }: Seen, why: SseAnswer.Why) => {
   const sequence_number = Math.max(events.last, after)
   if (why === "paused") return { type: "response.completed", sequence_number, response: events.paused }
-  const { error } = OpenAiError.make(500, why, failures[why])
+  const code = why === "draining" ? why : "interrupted"
+  const { error } = OpenAiError.make(500, code, failures[code])
   return { ...error, type: "error", sequence_number, error }
 }
 
@@ -33,11 +33,7 @@ const endOf = ({ after, events }: Seen, why: "paused" | "draining" | "interrupte
  * `response.failed` sees an `error`. At a pause it ends with `response.completed`, as the server of OpenAI does, since clients decide after
  * the end only; the response in it is still `in_progress`.
  */
-export const respond = (
-  seen: Seen,
-  frames: PlanReader,
-  isDraining: Effect.Effect<boolean>
-): HttpServerResponse.HttpServerResponse => {
+export const respond = (seen: Seen, frames: FollowedPlan["frames"]): HttpServerResponse.HttpServerResponse => {
   const { after, events, pause } = seen
   return SseAnswer.translated({
     plan_id: events.plan_id,
@@ -48,7 +44,6 @@ export const respond = (
         .flatMap((event) => (event.sequence_number > after ? [encode(event)] : []))
         .join(""),
     pause,
-    end: (why) => (events.isOver ? "" : encode(endOf(seen, why))),
-    isDraining
+    end: (why) => (events.isOver ? "" : encode(endOf(seen, why)))
   })
 }

@@ -5,7 +5,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -34,7 +34,7 @@ export const layer = HttpApiBuilder.group(
   Api,
   "ui",
   Effect.fnUntraced(function* (handlers) {
-    const plans = yield* Plans
+    const follower = yield* PlanFollower
     const ui = yield* UiPlans.make
     const waiting = yield* WaitingPlans.make
     const { maxBody } = yield* GatewayConfig
@@ -50,13 +50,13 @@ export const layer = HttpApiBuilder.group(
       fold: UiFold<object>,
       decided: ReadonlySet<string>
     ) {
-      PlanArrival.join(reading.connect, request)
-      return UiStream.respond(reading, {
+      const plan = follower.follow(caller, reading)
+      PlanArrival.join(plan.connect, request)
+      return UiStream.respond(plan, {
         ...protocol,
         fold,
         decided,
-        hold: (seen) => waiting.hold(caller, reading.plan_id, seen),
-        isDraining: plans.isDraining
+        hold: (seen) => waiting.hold(caller, plan.plan_id, seen)
       })
     })
 
@@ -70,15 +70,15 @@ export const layer = HttpApiBuilder.group(
           const caller = yield* Caller
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(UiChatRequest.decode(value)), invalid)
-          const { isAgain, messageId, renamed, request: question, session } = asked
+          const { isAgain, messageId, renamed, request: question } = asked
           const asking = question && {
             caller,
             request: question,
             route: PlanArrival.routeOf(headers),
             renamed,
-            messageId
+            messageId,
+            isAgain
           }
-          if (isAgain && asking !== undefined) yield* ui.drop(session, asking)
           const { calls, plan } = yield* ui.decide(caller, asked)
           const reading = yield* asking !== undefined
             ? ui.start(asking)

@@ -1,18 +1,10 @@
 import type { UiFold } from "@bowline/client/unstable/ui/UiFold"
-import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import type { SessionId } from "@bowline/domain/session/Session"
-import type { PlanReader } from "@bowline/runtime/unstable/stream/LivePlan"
+import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as DecisionPause from "../../http/DecisionPause.ts"
 import * as SseAnswer from "../../http/SseAnswer.ts"
-
-interface Reading {
-  readonly plan_id: PlanId
-  readonly session_id: SessionId
-  readonly frames: PlanReader
-}
 
 interface Telling {
   readonly fold: UiFold<object>
@@ -22,7 +14,6 @@ interface Telling {
   readonly decided: ReadonlySet<string>
   /** Reads the plan after this frame in place of the client, while only a decision is waited for. */
   readonly hold: (seen: number) => Effect.Effect<void>
-  readonly isDraining: Effect.Effect<boolean>
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -49,8 +40,8 @@ const failures = {
  * after the end of a stream.
  */
 export const respond = (
-  { frames, plan_id, session_id }: Reading,
-  { decided, fold, headers, hold, isDraining, tail }: Telling
+  { frames, plan_id, session_id }: FollowedPlan,
+  { decided, fold, headers, hold, tail }: Telling
 ): HttpServerResponse.HttpServerResponse => {
   let seen = 0
   const encode = (events: ReadonlyArray<object>) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")
@@ -67,8 +58,10 @@ export const respond = (
       return encode(fold.next({ id: seq, event, data: { ...decodePayload(payload), plan_id, session_id } }))
     },
     pause,
-    end: (why) => encode(why === "paused" ? fold.pause(decided) : fold.fail(why, failures[why])) + tail,
-    isDraining
+    end: (why) => {
+      const code = why === "draining" ? why : "interrupted"
+      return encode(why === "paused" ? fold.pause(decided) : fold.fail(code, failures[code])) + tail
+    }
   })
   return HttpServerResponse.setHeaders(body, { ...headers, "x-bowline-plan-id": plan_id })
 }

@@ -1,8 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Deferred, Effect, Fiber, FiberMap, FiberSet, Option, Stream } from "effect"
 
 /** How long a client that came back to another replica may take to count as a reader there. */
@@ -13,7 +13,7 @@ const countsWithin = "1 second"
  * reader. The client that comes back, to whatever replica, takes its place again, so that the plan ends when that one leaves.
  */
 export const make = Effect.gen(function* () {
-  const streams = yield* PlanStreams
+  const follower = yield* PlanFollower
   const notices = yield* Notices
   const own = (yield* UuidGenerator)()
   const readers = yield* FiberMap.make<PlanId>()
@@ -30,7 +30,7 @@ export const make = Effect.gen(function* () {
     hold: Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, after: number) {
       const attached = yield* Deferred.make<void>()
       const reading = Effect.gen(function* () {
-        const { frames } = yield* streams.read(caller, plan, after)
+        const { frames } = yield* follower.read(caller, plan, after)
         yield* Deferred.succeed(attached, undefined)
         yield* Stream.runDrain(frames)
       })

@@ -4,6 +4,9 @@ import { fromEnvironment } from "../../../src/config/GatewayConfig.ts"
 import { formatProblem } from "../../../src/config/setting/ConfigProblem.ts"
 import { load, problems } from "./ConfigFolder.ts"
 
+/** Whoever has callers has a provider. */
+const provider = { OPENAI_API_KEY: "key" }
+
 describe("a wrong configuration file", () => {
   it.effect("reports all its mistakes at once, with those of the environment, and without its values", () =>
     Effect.gen(function* () {
@@ -51,7 +54,7 @@ log: { level: $LOUD }
         "a.json log.level: The variable NONE is not set",
         "a.json server.api_keys: Expected name=key,name2=key2 of printable ASCII; entry 1 is not"
       ])
-      const config = yield* load("a.json", '{"server": {"api_keys": {"ann": "$$NONE"}}}')
+      const config = yield* load("a.json", '{"server": {"api_keys": {"ann": "$$NONE"}}}', provider)
       assert.deepStrictEqual(Redacted.value(config.callerKeys[0]?.key ?? Redacted.make("")), "$NONE")
     }).pipe(Effect.scoped)
   )
@@ -67,8 +70,23 @@ log: { level: $LOUD }
         "a.json plans.model: Expected provider/model",
         "a.json plans.summary_model: Expected provider/model"
       ])
-      const config = yield* load("a.json", '{"server": {"api_keys": {"ann": "$lower"}}}', { lower: "key" })
+      const config = yield* load("a.json", '{"server": {"api_keys": {"ann": "$lower"}}}', { ...provider, lower: "key" })
       assert.deepStrictEqual(Redacted.value(config.callerKeys[0]?.key ?? Redacted.make("")), "key")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("says which key its providers lack, and lets a local server be without one", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* problems("a.yaml", "providers: [{ name: anthropic, models: { x: {} } }]"), [
+        "ANTHROPIC_API_KEY: Expected the key of a provider, since this is no demo: a.yaml providers is set. A demo on purpose has --demo"
+      ])
+      const local =
+        "providers: [{ name: local, wire: openai-chat, base_url: 'http://127.0.0.1:9/v1', models: { x: {} } }]"
+      assert.strictEqual((yield* load("a.yaml", local)).plans.model, "local/x")
+      assert.strictEqual(
+        (yield* load("a.yaml", "agents: [{ name: a, endpoint: 'http://127.0.0.1:9' }]")).plans.model,
+        "openai/demo"
+      )
     }).pipe(Effect.scoped)
   )
 

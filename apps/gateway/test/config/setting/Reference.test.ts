@@ -6,7 +6,8 @@ import { SchemaAST } from "effect"
 import { Lists } from "../../../src/config/file/FileSchema.ts"
 import { clientSettings, table } from "../../../src/config/setting/Settings.ts"
 
-const page = (name: string) => readFileSync(join(import.meta.dirname, `../../../../docs/reference/${name}.md`), "utf8")
+const page = (name: string) =>
+  readFileSync(join(import.meta.dirname, `../../../../../docs/reference/${name}.md`), "utf8")
 
 const reference = page("configuration")
 

@@ -77,7 +77,7 @@ describe("Kubernetes service links", () => {
         "gateway.yaml": "database: { url: postgres://u:p@$BOWLINE_PG_SERVICE_HOST/bowline }"
       })
       const { database } = yield* fromEnvironment(
-        { BOWLINE_CONFIG: join(folder, "gateway.yaml"), BOWLINE_PG_SERVICE_HOST: "10.96.0.18" },
+        { BOWLINE_CONFIG: join(folder, "gateway.yaml"), BOWLINE_PG_SERVICE_HOST: "10.96.0.18", OPENAI_API_KEY: "key" },
         false
       )
       assert.strictEqual(database._tag, "Postgres")

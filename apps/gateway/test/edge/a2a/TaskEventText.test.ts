@@ -1,6 +1,8 @@
 import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
 import type { ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
 import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Option, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { type Binding, rest, rpc } from "../../../src/edge/a2a/Binding.ts"
 import { TaskEventText } from "../../../src/edge/a2a/TaskEventText.ts"
 
@@ -17,7 +19,9 @@ const artifact: ServedUpdate = {
   lastChunk: true
 }
 
-const start = () => new TaskEventText(rest("1.0"), { id: "t", contextId: "c" }, 0)
+const at = { plan: 0, seq: 0 }
+
+const start = () => new TaskEventText(rest("1.0"), { id: "t", contextId: "c" })
 
 /** The ids and the texts of events. */
 const shown = (text: string) =>
@@ -27,27 +31,33 @@ const shown = (text: string) =>
     .map((event) => [/^id: (.*)$/m.exec(event)?.[1], /"text":"([^"]*)"/.exec(event)?.[1] ?? event])
 
 describe("the events of a task", () => {
-  it("tell of progress four times a second, of the rest the last one, when the second is over", () => {
-    const events = start()
-    const written = Array.from({ length: 8 }, (_, index) =>
-      events.next({ id: `${index}`, updates: [status(`s${index}`)] }, index)
-    )
-    assert.deepStrictEqual(shown(written.join("")), [
-      ["0", "s0"],
-      ["1", "s1"],
-      ["2", "s2"],
-      ["3", "s3"]
-    ])
-    assert.strictEqual(events.dueAt, 1_000)
-    assert.deepStrictEqual(shown(events.due(1_000)), [[undefined, "s7"]])
-    assert.deepStrictEqual(shown(events.next({ id: "8", updates: [status("s8")] }, 1_001)), [["8", "s8"]])
-  })
+  it.effect("tell of progress four times a second, of the rest the last one, when the second is over", () =>
+    Effect.gen(function* () {
+      const events = start()
+      const late = yield* Effect.forkChild(Stream.runHead(events.late), { startImmediately: true })
+      const written = Array.from({ length: 8 }, (_, index) =>
+        events.next({ id: `${index}`, at, updates: [status(`s${index}`)] }, index)
+      )
+      assert.deepStrictEqual(shown(written.join("")), [
+        ["0", "s0"],
+        ["1", "s1"],
+        ["2", "s2"],
+        ["3", "s3"]
+      ])
+      yield* TestClock.adjust(999)
+      assert.isUndefined(late.pollUnsafe())
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual(yield* Fiber.join(late), Option.some("late"))
+      assert.deepStrictEqual(shown(events.rest(1_000)), [[undefined, "s7"]])
+      assert.deepStrictEqual(shown(events.next({ id: "8", at, updates: [status("s8")] }, 1_001)), [["8", "s8"]])
+    })
+  )
 
   it("tell of everything else at once, and of what was held before the end", () => {
     const events = start()
-    for (let index = 0; index < 5; index++) events.next({ id: `${index}`, updates: [status(`s${index}`)] }, 0)
-    assert.deepStrictEqual(shown(events.next({ id: "5", updates: [artifact] }, 0)), [["5", "artifact"]])
-    assert.deepStrictEqual(shown(events.next({ id: "6", updates: [artifact, status("end", "final")] }, 0)), [
+    for (let index = 0; index < 5; index++) events.next({ id: `${index}`, at, updates: [status(`s${index}`)] }, 0)
+    assert.deepStrictEqual(shown(events.next({ id: "5", at, updates: [artifact] }, 0)), [["5", "artifact"]])
+    assert.deepStrictEqual(shown(events.next({ id: "6", at, updates: [artifact, status("end", "final")] }, 0)), [
       [undefined, "artifact"],
       [undefined, "s4"],
       ["6", "end"]
@@ -56,22 +66,14 @@ describe("the events of a task", () => {
 
   it("forget what was held when the state changes", () => {
     const events = start()
-    for (let index = 0; index < 5; index++) events.next({ id: `${index}`, updates: [status(`s${index}`)] }, 0)
-    assert.deepStrictEqual(shown(events.next({ id: "5", updates: [status("new", "change")] }, 0)), [["5", "new"]])
+    for (let index = 0; index < 5; index++) events.next({ id: `${index}`, at, updates: [status(`s${index}`)] }, 0)
+    assert.deepStrictEqual(shown(events.next({ id: "5", at, updates: [status("new", "change")] }, 0)), [["5", "new"]])
     assert.strictEqual(events.rest(0), "")
-  })
-
-  it("have a ping after 10 s of silence", () => {
-    const events = start()
-    events.next({ id: "1", updates: [artifact] }, 5_000)
-    assert.strictEqual(events.dueAt, 15_000)
-    assert.strictEqual(events.due(15_000), ": ping\n\n")
-    assert.strictEqual(events.dueAt, 25_000)
   })
 
   it("end with an error that the binding knows, if the stream breaks off", () => {
     const failed = new A2aError({ error: "Internal", message: "It breaks off", metadata: { retryable: "true" } })
-    const textIn = (binding: Binding) => new TaskEventText(binding, { id: "t", contextId: "c" }, 0).failure(failed)
+    const textIn = (binding: Binding) => new TaskEventText(binding, { id: "t", contextId: "c" }).failure(failed)
     assert.match(textIn(rest("1.0")), /^event: error\ndata: {"error":{"code":500,.*"retryable":"true".*\n\n$/)
     assert.match(textIn(rpc("1.0", 7)), /^data: {"jsonrpc":"2.0","id":7,"error":{"code":-32603,.*\n\n$/)
   })

@@ -15,9 +15,9 @@ describe("a stream of Responses", () => {
     ["a tool", [callTool("bob_ask", { input: "hi" })], "response.mcp_call.in_progress"]
   ] as const)("says a comment after each 10 s in which %s is silent", ([, turn, last]) =>
     Effect.gen(function* () {
-      const { frames, plan_id } = yield* TestKit.post({ question: "?", agents })
+      const { frames, plan_id } = yield* TestKit.follow({ question: "?", agents })
       const events = new ResponseEvents({ plan_id, from: 0 }, echo)
-      const { body } = respond({ events, after: -1 }, frames, Effect.succeed(false))
+      const { body } = respond({ events, after: -1 }, frames)
       if (body._tag !== "Stream") return assert.fail("The answer is no stream")
       let heard = ""
       const decoder = new TextDecoder()

@@ -164,12 +164,12 @@ describe("the client of OpenAI's Responses", () => {
 
   it.live("has its sampling fields sent to the provider, and repeated in the response", () =>
     Effect.gen(function* () {
-      const { provider, url } = yield* start([[say("ok")]])
+      const { provider, url } = yield* start([[say("ok")]], { BOWLINE_MODEL: "openai/gpt-4.1" })
       const sampling = { temperature: 0.5, top_p: 0.9, max_output_tokens: 77 }
       const response = yield* Effect.promise(() => responses(url).create({ ...ask, ...sampling }))
       assert.deepInclude(response, sampling)
       const [sent] = yield* provider.requests.all
-      assert.deepInclude(JSON.parse(sent?.body ?? "{}"), { temperature: 0.5, top_p: 0.9, max_completion_tokens: 77 })
+      assert.deepInclude(JSON.parse(sent?.body ?? "{}"), { temperature: 0.5, top_p: 0.9, max_tokens: 77 })
     })
   )
 

@@ -3,7 +3,7 @@ import * as UiChunks from "@bowline/client/unstable/ai-sdk/UiChunks"
 import type { UiFold } from "@bowline/client/unstable/ui/UiFold"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { type FollowedPlan, PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { stall } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
@@ -23,18 +23,16 @@ type Frames = Effect.Success<ReturnType<typeof TestKit.post>>
 
 /** Writes the plan to a client. Gives what that has heard since it last asked. */
 const listen = Effect.fnUntraced(function* (
-  reading: Frames,
+  plan: FollowedPlan,
   fold: UiFold<object>,
-  drains: boolean,
   decided: ReadonlySet<string> = new Set<string>()
 ) {
-  const { body } = UiStream.respond(reading, {
+  const { body } = UiStream.respond(plan, {
     fold,
     tail: "data: [DONE]\n\n",
     headers: {},
     decided,
-    hold: () => Effect.void,
-    isDraining: Effect.succeed(drains)
+    hold: () => Effect.void
   })
   if (body._tag !== "Stream") return assert.fail("The answer is no stream")
   let heard = ""
@@ -65,7 +63,7 @@ describe("a stream for a UI library", () => {
   for (const [protocol, fold] of Object.entries(folds)) {
     it.effect(`says a comment after each 10 s of silence (${protocol})`, () =>
       Effect.gen(function* () {
-        const hear = yield* listen(yield* TestKit.post({ question: "?" }), fold(), false)
+        const hear = yield* listen(yield* TestKit.follow({ question: "?" }), fold())
         yield* TestKit.pass("1 second")
         assert.include(hear(), `"delta":"a"`)
         for (let silences = 0; silences < 6; silences++) {
@@ -77,16 +75,15 @@ describe("a stream for a UI library", () => {
 
     it.effect(`ends with an error where the gateway ends it (${protocol})`, () =>
       Effect.gen(function* () {
-        const reading = yield* TestKit.post({ question: "?" })
-        for (const [isDraining, code] of [
-          [true, "draining"],
-          [false, "interrupted"]
+        const { connect, leaveRunning, ...ids } = yield* TestKit.follow({ question: "?" })
+        for (const [frames, code] of [
+          [Stream.succeed("Draining" as const), "draining"],
+          [Stream.succeed("Gone" as const), "interrupted"],
+          [Stream.die("No database"), "interrupted"]
         ] as const) {
-          for (const frames of [Stream.succeed("reconnect" as const), Stream.die("No database")]) {
-            const hear = yield* listen({ ...reading, frames }, fold(), isDraining)
-            yield* TestKit.pass("100 millis")
-            assert.match(hear(), new RegExp(`^data: .*(ERROR|error).*${code}.*\\n\\ndata: \\[DONE\\]\\n\\n$`))
-          }
+          const hear = yield* listen({ ...ids, connect, leaveRunning, frames }, fold())
+          yield* TestKit.pass("100 millis")
+          assert.match(hear(), new RegExp(`^data: .*(ERROR|error).*${code}.*\\n\\ndata: \\[DONE\\]\\n\\n$`))
         }
       }).pipe(Effect.scoped, kit)
     )
@@ -101,10 +98,10 @@ describe("a stream for a UI library", () => {
       yield* TestKit.pass("1 second")
       const plans = yield* Plans
       const [waiting] = (yield* plans.approvals(anonymous, { limit: 1 })).items
-      const streams = yield* PlanStreams
-      const again = streams.read(anonymous, reading.plan_id, 0)
-      const told = yield* listen(yield* again, UiChunks.make(), false)
-      const deciding = yield* listen(yield* again, UiChunks.make(), false, new Set([waiting?.task_id ?? ""]))
+      const follower = yield* PlanFollower
+      const again = follower.read(anonymous, reading.plan_id, 0)
+      const told = yield* listen(yield* again, UiChunks.make())
+      const deciding = yield* listen(yield* again, UiChunks.make(), new Set([waiting?.task_id ?? ""]))
       yield* TestKit.pass("1 second")
       assert.include(told(), `"finishReason":"tool-calls"}\n\ndata: [DONE]`)
       assert.notInclude(deciding(), "finish")

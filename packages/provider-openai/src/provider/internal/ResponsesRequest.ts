@@ -109,15 +109,12 @@ const fromEntry = ({ role, parts }: Entry, provider: string): ReadonlyArray<obje
   }
 }
 
-/** The wire has neither `stop` nor `seed`. A model that does not reason refuses to be told how much it should. */
-const samplingOf = ({ facts, sampling }: ProviderRequest): object => {
-  const { temperature, top_p, reasoning_effort } = sampling ?? {}
-  return {
-    ...(temperature !== undefined && { temperature }),
-    ...(top_p !== undefined && { top_p }),
-    ...(reasoning_effort !== undefined && facts?.isReasoning !== false && { reasoning: { effort: reasoning_effort } })
-  }
-}
+/** The wire has neither `stop` nor `seed`. */
+const samplingOf = ({ reasoning_effort, temperature, top_p }: NonNullable<ProviderRequest["sampling"]>): object => ({
+  ...(temperature !== undefined && { temperature }),
+  ...(top_p !== undefined && { top_p }),
+  ...(reasoning_effort !== undefined && { reasoning: { effort: reasoning_effort } })
+})
 
 /**
  * The body of a request in the Responses format. The server is to store nothing. Reasoning is sent only if `provider` has signed
@@ -132,7 +129,7 @@ export const toResponsesRequest = (request: ProviderRequest, provider: string): 
   ...(request.system === "" ? {} : { instructions: request.system }),
   input: request.messages.flatMap((entry) => fromEntry(entry, provider)),
   ...(request.maxOutputTokens === undefined ? {} : { max_output_tokens: request.maxOutputTokens }),
-  ...(request.sampling !== undefined && samplingOf(request)),
+  ...(request.sampling !== undefined && samplingOf(request.sampling)),
   // Servers refuse `tool_choice` without tools.
   ...(request.tools.length === 0
     ? {}

@@ -62,30 +62,13 @@ const limitOf = ({ model, maxOutputTokens }: ProviderRequest): object => {
     : { max_tokens: maxOutputTokens }
 }
 
-/** A model that does not reason refuses to be told how much it should. */
-const effortOf = ({ facts, sampling }: ProviderRequest): object => {
-  const { reasoning_effort } = sampling ?? {}
-  return reasoning_effort === undefined || facts?.isReasoning === false ? {} : { reasoning_effort }
-}
-
-const samplingOf = (request: ProviderRequest): object => {
-  const { temperature, top_p, stop, seed } = request.sampling ?? {}
-  return {
-    ...(temperature !== undefined && { temperature }),
-    ...(top_p !== undefined && { top_p }),
-    ...(stop !== undefined && { stop }),
-    ...(seed !== undefined && { seed }),
-    ...effortOf(request)
-  }
-}
-
 /** The body of a request in the Chat Completions format. Reasoning and partial text are never sent. */
 export const toChatRequest = (request: ProviderRequest): object => ({
   model: request.model,
   stream: true,
   stream_options: { include_usage: true },
   ...limitOf(request),
-  ...(request.sampling !== undefined && samplingOf(request)),
+  ...request.sampling,
   messages: [
     ...(request.system === "" ? [] : [{ role: "system", content: request.system }]),
     ...request.messages.flatMap(fromEntry)

@@ -54,6 +54,13 @@ export const makeApprovalStore = (memory: Memory): ApprovalStore["Service"] => (
       )
       return newestFirst(waiting, page, shown)
     }),
+  ofPlan: (owner, id) =>
+    Effect.sync(() => {
+      const of = Array.from(memory.open.has(id) ? memory.approvals.values() : []).filter(
+        ({ decision, plan }) => decision === undefined && plan.owner === owner && plan.plan.plan_id === id
+      )
+      return of.toReversed().map(shown)
+    }),
   meetTools: (owner, digests, now) =>
     Effect.sync(() => {
       const standing = new Map<KnownToolId, string>()

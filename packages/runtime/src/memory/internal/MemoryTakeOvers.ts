@@ -1,6 +1,8 @@
-import { Struct } from "effect"
+import { Clock, Duration, Effect, Struct } from "effect"
 import type { EventRow } from "../../store/EventRow.ts"
-import { type AbandonedPlan, type Guard, unanswered } from "../../store/PlanStore.ts"
+import type { ReplicaId } from "../../store/LeaseStore.ts"
+import { type AbandonedPlan, type Guard, type PlanStore, unanswered } from "../../store/PlanStore.ts"
+import type { Memory } from "./Memory.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
 /** Of a plan's events those from its last step on. */
@@ -10,12 +12,7 @@ const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
 }
 
 /** A plan that was just taken over, for the replica that has it now. */
-export const abandoned = (
-  record: PlanRecord,
-  { messages }: SessionRecord,
-  guard: Guard,
-  now: number
-): AbandonedPlan => ({
+const abandoned = (record: PlanRecord, { messages }: SessionRecord, guard: Guard, now: number): AbandonedPlan => ({
   plan: record.plan,
   owner: record.owner,
   guard,
@@ -28,3 +25,41 @@ export const abandoned = (
   tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"])),
   unanswered: unanswered(messages.filter(({ plan_id }) => plan_id === record.plan.plan_id))
 })
+
+/** What guards the next write of a plan. */
+export const guardOf = ({ fence, plan, replica }: PlanRecord): Guard =>
+  plan.state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
+
+/** Gives a plan to the replica, and the lease of its session where it runs. */
+const take = (
+  memory: Memory,
+  record: PlanRecord,
+  session: SessionRecord,
+  replica: ReplicaId,
+  expires: number
+): void => {
+  const isQueued = record.plan.state === "queued"
+  const isDead = !record.isHandedOver && record.replica !== replica
+  record.replica = replica
+  record.fence = isQueued ? record.fence + 1 : memory.lease(session, replica, expires)
+  if (!isQueued && isDead) record.deaths++
+  record.isHandedOver = false
+}
+
+export const makeTakeOver =
+  (memory: Memory): PlanStore["Service"]["takeOver"] =>
+  (replica, leaseTtl, limit, forgotten = []) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const expires = now + Duration.toMillis(leaseTtl)
+      memory.replicas.set(replica, expires)
+      let taken = 0
+      return Array.from(memory.open.values()).flatMap((record) => {
+        const session = memory.sessions.get(record.plan.session_id)
+        if (taken === limit || session === undefined) return []
+        const isForgotten = record.plan.state === "queued" && forgotten.includes(record.plan.plan_id)
+        if (!isForgotten && !memory.isLeft(record, session, replica, now)) return []
+        taken++
+        take(memory, record, session, replica, expires)
+        return abandoned(record, session, guardOf(record), now)
+      })
+    })

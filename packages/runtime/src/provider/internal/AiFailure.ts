@@ -1,4 +1,10 @@
-import { type ProviderErrorReason, StreamCorrupt, ToolJson, Unknown } from "@bowline/domain/provider/ProviderError"
+import {
+  BadRequest,
+  type ProviderErrorReason,
+  StreamCorrupt,
+  ToolJson,
+  Unknown
+} from "@bowline/domain/provider/ProviderError"
 import { DateTime, Duration } from "effect"
 import { AiError } from "effect/ai"
 import { classify, classifyTransport } from "../Classification.ts"
@@ -8,12 +14,27 @@ const cleaned = FailureBody.cleaned([])
 
 const cleanedText = (text: string): string => cleaned(FailureBody.fromJson(text)).message
 
-/** The HTTP status that a reason of `effect/ai` stands for. */
-const statuses: Partial<Record<AiError.AiErrorReason["_tag"], number>> = {
-  RateLimitError: 429,
-  AuthenticationError: 401,
-  InternalProviderError: 500
+/** The HTTP status that a reason of `effect/ai` stands for. All others are about the request. */
+const statusOf = (reason: AiError.AiErrorReason): number => {
+  switch (reason._tag) {
+    case "RateLimitError":
+      return 429
+    case "AuthenticationError":
+      return reason.kind === "InsufficientPermissions" ? 403 : 401
+    case "InternalProviderError":
+      return 500
+    default:
+      return 400
+  }
 }
+
+/** What a reason says itself, where the error does not have the body of the response. */
+const toBody = (reason: AiError.AiErrorReason, status: number): FailureBody.FailureBody =>
+  FailureBody.fromJson({
+    message: reason.message,
+    ...(status === 400 ? { type: "invalid_request_error" } : {}),
+    ...("parameter" in reason ? { param: reason.parameter } : {})
+  })
 
 const waitOf = (reason: AiError.AiErrorReason, now: number): number | undefined => {
   if (reason._tag === "QuotaExhaustedError" && reason.resetAt !== undefined) {
@@ -51,6 +72,8 @@ export const classifyAi = (reason: AiError.AiErrorReason, now: number): Provider
     case "ToolNotFoundError":
     case "ToolParameterValidationError":
       return new ToolJson({ message })
+    case "ContentPolicyError":
+      return new BadRequest({ message })
     default:
       return fromResponse(reason, now)
   }
@@ -63,13 +86,13 @@ const fromResponse = (reason: AiError.AiErrorReason, now: number): ProviderError
     return new Unknown({ message: cleanedText(reason.message) })
   }
   // The status is 429 for a used-up quota and for a rate limit. The adapter has read the body, and knows which it is.
-  const status = reason._tag === "QuotaExhaustedError" ? 402 : (answered?.status ?? statuses[reason._tag] ?? 400)
+  const status = reason._tag === "QuotaExhaustedError" ? 402 : (answered?.status ?? statusOf(reason))
   const wait = waitOf(reason, now)
   const headers = {
     ...(wait === undefined ? {} : { "retry-after-ms": `${wait}` }),
     ...headersOf(answered?.headers ?? {})
   }
-  const body = http?.body === undefined ? FailureBody.fromJson(reason.message) : FailureBody.fromText(http.body)
+  const body = http?.body === undefined ? toBody(reason, status) : FailureBody.fromText(http.body)
   return classify({ status, headers }, cleaned(body), now)
 }
 

@@ -1,8 +1,10 @@
-type Statements = ReadonlyArray<string>
+import type { Step } from "../Step.ts"
+
+type Steps = ReadonlyArray<Step>
 
 /** A key column cannot be null: an empty `credential` stands for all credentials of the provider, an empty `model` for all models. */
-export const credentials: Statements = [
-  `create table credentials_state (
+export const credentials: Steps = [
+  `create table if not exists credentials_state (
     provider text collate "C" not null,
     credential text collate "C" not null,
     model text collate "C" not null,
@@ -12,7 +14,7 @@ export const credentials: Statements = [
     last_used_at timestamptz,
     primary key (provider, credential, model)
   )`,
-  `create table session_credentials (
+  `create table if not exists session_credentials (
     session_id text collate "C" not null references sessions on delete cascade,
     provider text collate "C" not null,
     credential text collate "C" not null,
@@ -21,16 +23,16 @@ export const credentials: Statements = [
 ]
 
 /** Generates the id of the gateway, once for all replicas. The ordinal of tasks is the order in which they started. */
-export const peers: Statements = [
-  `create table gateway (
+export const peers: Steps = [
+  `create table if not exists gateway (
     id text primary key,
     is_only boolean not null unique default true check (is_only)
   )`,
-  `insert into gateway (id) values (gen_random_uuid()::text)`,
-  `alter table plans add column route json`,
+  `insert into gateway (id) values (gen_random_uuid()::text) on conflict do nothing`,
+  `alter table plans add column if not exists route json`,
   `alter table tasks
-    add column endpoint text,
-    add column ordinal bigint not null generated always as identity`
+    add column if not exists endpoint text,
+    add column if not exists ordinal bigint not null generated always as identity`
 ]
 
 /**
@@ -38,25 +40,25 @@ export const peers: Statements = [
  * entry of `prior_summaries` that the summary includes. `deleted_plans` lists plans whose events are still to be purged. Messages
  * have no foreign key to plans: it would make the deletion of a plan search all messages, and they are deleted with the session.
  */
-export const sessions: Statements = [
+export const sessions: Steps = [
   `alter table sessions
-    add column reverted_count int not null default 0,
-    add column covered_priors int not null default 0`,
-  `create index sessions_expiry on sessions (expires_at)`,
-  `create table prior_summaries (
+    add column if not exists reverted_count int not null default 0,
+    add column if not exists covered_priors int not null default 0`,
+  { index: "sessions_expiry", on: "sessions (expires_at)" },
+  `create table if not exists prior_summaries (
     session_id text collate "C" not null references sessions on delete cascade,
     seq int not null,
     summary text not null,
     primary key (session_id, seq)
   )`,
-  `alter table tasks add column reverted boolean not null default false`,
-  `alter table messages drop constraint messages_plan_id_fkey`,
-  `create table deleted_plans (id text collate "C" primary key)`
+  `alter table tasks add column if not exists reverted boolean not null default false`,
+  `alter table messages drop constraint if exists messages_plan_id_fkey`,
+  `create table if not exists deleted_plans (id text collate "C" primary key)`
 ]
 
 /** The transaction takes a key before it inserts the plan, so the foreign key is checked at the end of the transaction. */
-export const idempotency: Statements = [
-  `create table idempotency (
+export const idempotency: Steps = [
+  `create table if not exists idempotency (
     owner text not null,
     key text collate "C" not null,
     body text collate "C" not null,
@@ -64,43 +66,43 @@ export const idempotency: Statements = [
     expires_at timestamptz(3) not null,
     primary key (owner, key)
   )`,
-  `create index idempotency_expiry on idempotency (expires_at)`
+  `create index if not exists idempotency_expiry on idempotency (expires_at)`
 ]
 
 /**
  * What the next process needs to resume a plan. `request` and the encrypted `request_secrets` are kept until the plan is over; a
  * plan of an earlier version has none. `handed_over` means that the next take-over does not count as a death.
  */
-export const recovery: Statements = [
+export const recovery: Steps = [
   `alter table plans
-    add column request json,
-    add column request_secrets text,
-    add column deaths int not null default 0,
-    add column handed_over boolean not null default false`
+    add column if not exists request json,
+    add column if not exists request_secrets text,
+    add column if not exists deaths int not null default 0,
+    add column if not exists handed_over boolean not null default false`
 ]
 
 /** A plan of an earlier version has an empty question: the messages of its session have it. */
-export const questions: Statements = [`alter table plans add column question text not null default ''`]
+export const questions: Steps = [`alter table plans add column if not exists question text not null default ''`]
 
 /** The preset that the request named: null if it named none, or an earlier version stored the plan. */
-export const presets: Statements = [`alter table plans add column preset text`]
+export const presets: Steps = [`alter table plans add column if not exists preset text`]
 
 /** What the protocol in which the caller asked repeats of the request later: null if it repeats nothing. */
-export const echoes: Statements = [`alter table plans add column echo json`]
+export const echoes: Steps = [`alter table plans add column if not exists echo json`]
 /** The message of an A2A client that asked, and the first plan of the task that it continues. */
-export const tasks: Statements = [
+export const tasks: Steps = [
   `alter table plans
-    add column task_id text collate "C",
-    add column task_message json`,
-  `create index plans_of_task on plans (task_id) where task_id is not null`
+    add column if not exists task_id text collate "C",
+    add column if not exists task_message json`,
+  { index: "plans_of_task", on: "plans (task_id) where task_id is not null" }
 ]
 
 /**
  * The places that are notified about a task, which `task_id` is the first plan of. They were notified of `plan` plans in full, and of the
  * next one up to `seq`. The replica notifies them, under the fence. After `is_over` nothing comes any more.
  */
-export const pushTargets: Statements = [
-  `create table push_targets (
+export const pushTargets: Steps = [
+  `create table if not exists push_targets (
     task_id text collate "C" not null references plans on delete cascade,
     id text collate "C" not null,
     ordinal bigint not null generated always as identity,
@@ -117,12 +119,12 @@ export const pushTargets: Statements = [
     is_over boolean not null default false,
     primary key (task_id, id)
   )`,
-  `create index push_targets_due on push_targets (ordinal) where not is_over`
+  `create index if not exists push_targets_due on push_targets (ordinal) where not is_over`
 ]
 
 /** Without a `decision` the call waits, as long as its plan is not over. */
-export const approvals: Statements = [
-  `create table approvals (
+export const approvals: Steps = [
+  `create table if not exists approvals (
     plan_id text collate "C" not null references plans on delete cascade,
     task_id text collate "C" not null,
     ordinal bigint not null generated always as identity,
@@ -137,8 +139,8 @@ export const approvals: Statements = [
 ]
 
 /** What callers have used by day. Nothing references it: to delete a session does not give back what its plans have used. */
-export const spendings: Statements = [
-  `create table spendings (
+export const spendings: Steps = [
+  `create table if not exists spendings (
     owner text not null,
     day date not null,
     replica text collate "C" not null,
@@ -146,33 +148,33 @@ export const spendings: Statements = [
     tool_calls bigint not null,
     primary key (owner, day, replica)
   )`,
-  `create index spendings_day on spendings (day)`
+  `create index if not exists spendings_day on spendings (day)`
 ]
 
 /**
  * The digests by which callers know the tools of MCP servers, by the digest of URL and name. The approval of a call of a changed tool has the
  * digest and the tool that it makes known; a `tool_digest` alone only says what the call is about.
  */
-export const knownTools: Statements = [
-  `create table known_tools (
+export const knownTools: Steps = [
+  `create table if not exists known_tools (
     owner text not null,
     tool text collate "C" not null,
     digest text not null,
     expires_at timestamptz(3) not null,
     primary key (owner, tool)
   )`,
-  `create index known_tools_expiry on known_tools (expires_at)`,
+  `create index if not exists known_tools_expiry on known_tools (expires_at)`,
   `alter table approvals
-    add column tool_digest text,
-    add column known_tool text`
+    add column if not exists tool_digest text,
+    add column if not exists known_tool text`
 ]
 
 /**
  * How many requests of callers count now, and until when. `refused` says whether the last one did not count. After a crash of the server
  * the table is empty: nobody waits for a count to be on the disk.
  */
-export const rateLimits: Statements = [
-  `create unlogged table rate_limits (
+export const rateLimits: Steps = [
+  `create unlogged table if not exists rate_limits (
     key text collate "C" primary key,
     count bigint not null,
     expires_at timestamptz not null,
@@ -181,35 +183,50 @@ export const rateLimits: Statements = [
 ]
 
 /** When the task was cancelled that waited for its client, behind its last plan. */
-export const cancelledTasks: Statements = [`alter table plans add column task_cancelled_at timestamptz(3)`]
+export const cancelledTasks: Steps = [`alter table plans add column if not exists task_cancelled_at timestamptz(3)`]
 
 /** How long a session is kept after its last plan, if that is shorter than for others. */
-export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]
+export const sessionTtl: Steps = [`alter table sessions add column if not exists ttl_ms bigint`]
 
 /**
  * What a console shows of a plan. An event has the time of its write; the default is for replicas of the version before. A plan of an earlier
  * version has no cost, and no retries. Its code is cut out of the text: Postgres cannot read into a document that contains an escaped NUL.
  */
-export const planFacts: Statements = [
-  `alter table events add column at timestamptz(3)`,
+export const planFacts: Steps = [
+  `alter table events add column if not exists at timestamptz(3)`,
   `alter table events alter column at set default clock_timestamp()`,
   `alter table plans
-    add column retries int not null default 0,
-    add column cost_usd float8,
-    add column error_code text`,
-  `alter table approvals add column agent text`,
-  `update plans set error_code = substring(error::text from '^\\{"code":"([^"\\\\]*)"') where error is not null`,
-  `create index plans_newest_by_error on plans (owner, error_code, ordinal) where error_code is not null`
+    add column if not exists retries int not null default 0,
+    add column if not exists cost_usd float8,
+    add column if not exists error_code text`,
+  `alter table approvals add column if not exists agent text`,
+  {
+    backfill: "plans",
+    set: `error_code = substring(error::text from '^\\{"code":"([^"\\\\]*)"')`,
+    where: "error is not null and error_code is null"
+  },
+  { index: "plans_newest_by_error", on: "plans (owner, error_code, ordinal) where error_code is not null" }
 ]
 
 /** The logins of the console, by digests that neither tell their cookies nor the keys of their callers. */
-export const logins: Statements = [
-  `create table logins (
+export const logins: Steps = [
+  `create table if not exists logins (
     digest text collate "C" primary key,
     expires_at timestamptz(3) not null
   )`,
-  `create index logins_expiry on logins (expires_at)`
+  `create index if not exists logins_expiry on logins (expires_at)`
 ]
 
 /** When a plan has to be over, by the clock of the database. A plan that an earlier version has stored has no such time. */
-export const planEnds: Statements = [`alter table plans add column ends_at timestamptz(3)`]
+export const planEnds: Steps = [`alter table plans add column if not exists ends_at timestamptz(3)`]
+
+/**
+ * To which key a window belongs, by a digest that does not lead to it, since when it is open, and when the key last succeeded. Where an earlier
+ * version has written a row, none of them is known.
+ */
+export const credentialKeys: Steps = [
+  `alter table credentials_state
+    add column if not exists key_digest text,
+    add column if not exists opened_at timestamptz,
+    add column if not exists succeeded_at timestamptz`
+]

@@ -1,9 +1,11 @@
+import type { Step } from "../Step.ts"
+
 /**
  * Ids sort and compare as bytes (`collate "C"`). Documents are `json`, not `jsonb`: Postgres returns their text as it was written,
  * and accepts an escaped NUL, which models and peers do send. An ordinal is the order of creation, for pages newest first.
  */
-export const initial: ReadonlyArray<string> = [
-  `create table sessions (
+export const initial: ReadonlyArray<Step> = [
+  `create table if not exists sessions (
     id text collate "C" primary key,
     ordinal bigint not null generated always as identity,
     owner text not null,
@@ -17,9 +19,9 @@ export const initial: ReadonlyArray<string> = [
     expires_at timestamptz(3) not null,
     unique (owner, external_id)
   )`,
-  `create index sessions_newest on sessions (owner, ordinal)`,
+  `create index if not exists sessions_newest on sessions (owner, ordinal)`,
 
-  `create table session_agents (
+  `create table if not exists session_agents (
     session_id text collate "C" not null references sessions on delete cascade,
     name text collate "C" not null,
     ordinal bigint not null generated always as identity,
@@ -27,7 +29,7 @@ export const initial: ReadonlyArray<string> = [
     primary key (session_id, name)
   )`,
 
-  `create table plans (
+  `create table if not exists plans (
     id text collate "C" primary key,
     ordinal bigint not null generated always as identity,
     session_id text collate "C" not null references sessions on delete cascade,
@@ -50,12 +52,12 @@ export const initial: ReadonlyArray<string> = [
     deadline_at timestamptz(3) not null,
     finished_at timestamptz(3)
   )`,
-  `create index plans_newest on plans (owner, ordinal)`,
-  `create index plans_newest_by_state on plans (owner, state, ordinal)`,
-  `create index plans_newest_of_session on plans (session_id, ordinal)`,
-  `create index plans_open on plans (session_id, state) where state in ('queued', 'running')`,
+  `create index if not exists plans_newest on plans (owner, ordinal)`,
+  `create index if not exists plans_newest_by_state on plans (owner, state, ordinal)`,
+  `create index if not exists plans_newest_of_session on plans (session_id, ordinal)`,
+  `create index if not exists plans_open on plans (session_id, state) where state in ('queued', 'running')`,
 
-  `create table messages (
+  `create table if not exists messages (
     session_id text collate "C" not null references sessions on delete cascade,
     seq int not null,
     id text collate "C" not null unique,
@@ -68,9 +70,9 @@ export const initial: ReadonlyArray<string> = [
     primary key (session_id, seq)
   )`,
   // The cost of reading a prompt does not grow with the messages that were compacted.
-  `create index messages_in_prompt on messages (session_id, seq) where compacted_by is null and not reverted`,
+  `create index if not exists messages_in_prompt on messages (session_id, seq) where compacted_by is null and not reverted`,
 
-  `create table tasks (
+  `create table if not exists tasks (
     plan_id text collate "C" not null references plans on delete cascade,
     id text collate "C" not null,
     tool text not null,
@@ -89,7 +91,7 @@ export const initial: ReadonlyArray<string> = [
   )`,
 
   // No foreign key: Postgres would check it for each row of the busiest table, and the guard of the write has locked the plan.
-  `create table events (
+  `create table if not exists events (
     plan_id text collate "C" not null,
     seq int not null,
     count int not null,
@@ -98,15 +100,15 @@ export const initial: ReadonlyArray<string> = [
     primary key (plan_id, seq)
   )`,
 
-  `create table leases (
+  `create table if not exists leases (
     session_id text collate "C" primary key references sessions on delete cascade,
     replica text collate "C" not null,
     fence int not null,
     expires_at timestamptz not null
   )`,
-  `create index leases_of_replica on leases (replica)`,
+  `create index if not exists leases_of_replica on leases (replica)`,
 
-  `create table replicas (
+  `create table if not exists replicas (
     id text collate "C" primary key,
     expires_at timestamptz not null
   )`

@@ -1,10 +1,10 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
-import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Context, Duration, Effect, Option } from "effect"
+import { Context, Duration, Effect, Option, Stream } from "effect"
 import { type Cluster, excess } from "../replica/Cluster.ts"
 import type { CreatedPlan, Database } from "../world/Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
@@ -56,7 +56,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
     const store = Context.get(database.stores, PlanStore)
     const found = yield* Effect.option(store.get(created.caller, id))
     if (Option.isNone(found)) return []
-    const rows = yield* store.events(id, 0, all)
+    const frames = yield* Stream.runCollect(StoredFrames.between(store, id, 0, all))
     const { at, name, order, replica, request } = created
     const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
     const observed: ObservedPlan = {
@@ -68,7 +68,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
       toolTimeoutMs: plans.get(name)?.toolTimeoutMs ?? Infinity,
       created: { at, order },
       deadline: at + (request.preferences.timeout_ms ?? 0),
-      frames: rows.flatMap(toFrames),
+      frames,
       tasks: tasksOf(changes)
     }
     return [observed]

@@ -1,9 +1,10 @@
 import type { FinishReason } from "@bowline/runtime/provider/Provider"
+import { classify } from "@bowline/runtime/unstable/provider/Classification"
+import * as FailureBody from "@bowline/runtime/unstable/provider/FailureBody"
 import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../../provider/ChatHost.ts"
 import * as MessagesHost from "../../provider/MessagesHost.ts"
 import * as ResponsesHost from "../../provider/ResponsesHost.ts"
-import { reasonOf } from "../../provider/internal/reasonOf.ts"
 import { withFinish } from "../../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../../provider/Script.ts"
 import * as Turn from "../../provider/Turn.ts"
@@ -165,8 +166,9 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
     case "Refuse": {
       const { code, retryAfterS, status } = fault
       const headers = retryAfterS === undefined ? {} : { "retry-after": String(retryAfterS) }
-      attempt.result = reasonOf(status, { message: "", ...(code !== undefined && { code }) }, headers)._tag
-      return [Turn.error(status, code === undefined ? {} : { code }, headers)]
+      const error = { message: "The scripted provider refuses", ...(code !== undefined && { code }) }
+      attempt.result = classify({ status, headers }, FailureBody.fromJson({ error }), playing.world.now)._tag
+      return [Turn.error(status, error, headers)]
     }
     case "ErrorChunk": {
       attempt.result = fault.type === "overloaded_error" ? "overloaded" : "server_error"

@@ -69,8 +69,13 @@ export const approvalCases: ReadonlyArray<StoreCase> = [
         [...top.items, ...rest.items].map(({ task_id }) => task_id),
         ids
       )
+      const ofPlan = store.ofPlan(owner, first.approval.plan_id)
+      assert.deepEqual(yield* ofPlan, [items[0], items[2]])
+      assert.deepEqual(yield* store.ofPlan(yield* Given.newOwner, first.approval.plan_id), [])
       yield* store.decide(second.approval, yield* approve)
       assert.equal((yield* store.pending(owner, page)).items.length, 2)
+      yield* store.decide({ ...first.approval, task_id: newer }, yield* approve)
+      assert.deepEqual(yield* ofPlan, [items[2]])
     })
   },
   {

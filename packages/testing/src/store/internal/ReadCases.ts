@@ -217,5 +217,31 @@ export const readCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* seqsBehind(6), [])
       assert.deepEqual(yield* Given.eventsOf(stored, 2, 1), [rows[1]])
     })
+  },
+  {
+    title: "ends a page of events behind 1 MiB, and counts each frame of a run: whoever reads on holds no more at once",
+    test: Effect.gen(function* () {
+      const stored = yield* Given.create()
+      const large = JSON.stringify({ content: "é".repeat(400_000) })
+      const run = JSON.stringify({ step: 1, attempt: 1, deltas: Array.from({ length: 20_000 }, () => "") })
+      yield* Given.write(
+        stored,
+        [],
+        [
+          Given.row(2, "task.artifact", large),
+          Given.row(3, "task.artifact", large),
+          Given.row(4, "task.artifact", large),
+          Given.row(5, "text.delta", run, 20_000),
+          Given.row(20_005, "done")
+        ]
+      )
+      const pages: Array<ReadonlyArray<number>> = []
+      for (let after = 1; after < 20_005;) {
+        const page = yield* Given.eventsOf(stored, after)
+        pages.push(page.map(({ seq }) => seq))
+        after = page.reduce((last, { count, seq }) => Math.max(last, seq + count - 1), after + 1)
+      }
+      assert.deepEqual(pages, [[2, 3], [4, 5], [20_005]])
+    })
   }
 ]

@@ -1,0 +1,119 @@
+import { type Frame, initialView, type PlanView } from "./PlanView.ts"
+import { reduce } from "./Reduce.ts"
+
+/** So many frames are kept. A reader that is further behind gets them from the gateway. */
+const maxFrames = 10_000
+
+/**
+ * How far a plan is read.
+ *
+ *                 ┌──▶ over       `done` has come
+ *     reading ────┼──▶ broken     refused or incomplete: a reader gets the frames that came, then the error
+ *                 └──▶ aborted    the caller has left: a reader gets the error at once
+ */
+export type Reading =
+  | { readonly state: "reading" | "over" }
+  | { readonly state: "broken" | "aborted"; readonly error: unknown }
+
+/** An iterator that can leave while it waits, and before it has asked for anything. */
+export const makeIterator = <A>(
+  next: () => Promise<IteratorResult<A, undefined>>,
+  leave: () => Promise<IteratorResult<A, undefined>>
+): AsyncIterableIterator<A, undefined> => ({
+  next,
+  return: leave,
+  [Symbol.asyncIterator]() {
+    return this
+  }
+})
+
+/** The frames of a plan behind a position, for any number of readers. `older` asks the gateway for those that are no longer kept. */
+export const makeFrameLog = (after: number, older: (after: number, leaving: AbortSignal) => AsyncIterable<Frame>) => {
+  let reading: Reading = { state: "reading" }
+  let frames: Array<Frame> = []
+  let firstId = after + 1
+  let viewed = initialView
+  let waiting: Array<() => void> = []
+
+  const wake = (): void => {
+    const woken = waiting
+    waiting = []
+    for (const one of woken) one()
+  }
+
+  /** Frames are only added up for who looks. */
+  const view = (): PlanView => {
+    const next = Math.max(viewed.lastId + 1, firstId)
+    viewed = frames.slice(next - firstId).reduce(reduce, viewed)
+    return viewed
+  }
+
+  const append = (frame: Frame): void => {
+    if (frames.length >= maxFrames) {
+      view()
+      frames = frames.slice(maxFrames / 2)
+      firstId += maxFrames / 2
+    }
+    frames.push(frame)
+    wake()
+  }
+
+  /** Every frame from the first one on. A reader that leaves while it waits is woken by whoever lets it leave. */
+  async function* read(leaving: AbortSignal, leave: () => void): AsyncGenerator<Frame, undefined, undefined> {
+    let next = after + 1
+    try {
+      while (!leaving.aborted) {
+        if (reading.state === "aborted") throw reading.error
+        const frame = frames[next - firstId]
+        if (next < firstId) {
+          for await (const one of older(next - 1, leaving)) {
+            next = one.id + 1
+            yield one
+            if (next >= firstId) break
+          }
+        } else if (frame !== undefined) {
+          next++
+          yield frame
+        } else if (reading.state === "reading") await new Promise<void>((resolve) => void waiting.push(resolve))
+        else if ("error" in reading) throw reading.error
+        else return
+      }
+    } catch (error) {
+      if (!leaving.aborted) throw error
+    } finally {
+      leave()
+    }
+  }
+
+  return {
+    append,
+    read,
+    view,
+    wake,
+    isReading: () => reading.state === "reading",
+    end: (how: Reading): void => {
+      reading = how
+      wake()
+    }
+  }
+}
+
+const over = { done: true, value: undefined } as const
+
+/** The answer as it grows, by the frames of a reader: each time all of it. */
+export const textsOf = (frames: AsyncIterableIterator<Frame>): AsyncIterableIterator<string> => {
+  let seen = initialView
+  const next = async (): Promise<IteratorResult<string, undefined>> => {
+    for (;;) {
+      const read = await frames.next()
+      if (read.done === true) return over
+      const { text } = seen
+      seen = reduce(seen, read.value)
+      if (seen.text !== text) return { value: seen.text }
+    }
+  }
+  return makeIterator(next, async (): Promise<IteratorResult<string, undefined>> => {
+    await frames.return?.()
+    return over
+  })
+}

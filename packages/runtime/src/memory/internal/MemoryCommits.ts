@@ -1,0 +1,75 @@
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import type { Message, MessageId } from "@bowline/domain/session/Message"
+import { Effect } from "effect"
+import type { Notice, Notices } from "../../store/Notices.ts"
+import type { PlanChange, PlanCommit, PlanStore } from "../../store/PlanStore.ts"
+import { apply, coverage, type Memory } from "./Memory.ts"
+import { hasEvent } from "./MemoryEvents.ts"
+import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
+
+/** Whether the history that the compactions summarise is still the session's. */
+const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
+  changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
+
+/** Whether an earlier try of the same commit has ended the plan. Another replica may have ended it at the same time: behind other events. */
+const isSettledBy = ({ events: stored, plan }: PlanRecord, { changes, events }: PlanCommit): boolean =>
+  (events.length === 0 || events.at(-1)?.seq === stored.at(-1)?.seq) &&
+  changes.some(
+    (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
+  )
+
+/** Whether the plan, which writes the session now, has added the message: its messages are the last ones. */
+const hasMessage = (messages: ReadonlyArray<Message>, plan: PlanId, id: MessageId): boolean => {
+  const before = messages.findLastIndex(({ message_id, plan_id }) => plan_id !== plan || message_id === id)
+  return messages[before]?.message_id === id
+}
+
+/** Whether an earlier try of the same commit has been stored: its answer was lost. */
+const isStoredBy = ({ events }: PlanRecord, { messages }: SessionRecord, commit: PlanCommit): boolean => {
+  const lastEvent = commit.events.at(-1)?.seq
+  const lastMessage = commit.changes.findLast((change) => change._tag === "MessageAppended")?.message.message_id
+  return (
+    (lastEvent !== undefined && hasEvent(events, lastEvent)) ||
+    (lastMessage !== undefined && hasMessage(messages, commit.plan_id, lastMessage))
+  )
+}
+
+/** What other replicas are to hear of a change. */
+const noticeOf = ({ guard, session_id }: PlanCommit, { _tag }: PlanChange): ReadonlyArray<Notice> => {
+  if (_tag === "Released") return [{ _tag: "LeaseReleased", session_id }]
+  return _tag === "HandedOver" && guard._tag === "Queued" ? [{ _tag: "PlansLeft" }] : []
+}
+
+/** Writes a commit. Says whether it was written, was written before, or is refused. */
+const write = (memory: Memory, commit: PlanCommit): "written" | "known" | "refused" => {
+  const { plan_id, session_id, guard, changes, events } = commit
+  const record = memory.plans.get(plan_id)
+  const session = memory.sessions.get(session_id)
+  if (record !== undefined && isSettledBy(record, commit)) return "known"
+  if (record === undefined || session === undefined || !memory.holds(record, guard)) return "refused"
+  if (isStoredBy(record, session, commit)) return "known"
+  if (!isCurrent(session, changes)) return "refused"
+  for (const change of changes) apply(memory, record, session, change)
+  if (isSettled(record.plan)) {
+    memory.open.delete(plan_id)
+    session.open.delete(record)
+  }
+  record.events.push(...events)
+  memory.grow(session, [changes, events])
+  memory.touch(session)
+  return "written"
+}
+
+export const makeCommit =
+  (memory: Memory, notices: Notices["Service"]): PlanStore["Service"]["commit"] =>
+  (batch) =>
+    Effect.suspend(() => {
+      const refused = new Set<PlanId>()
+      const told: Array<Notice> = []
+      for (const commit of batch) {
+        const result = write(memory, commit)
+        if (result === "refused") refused.add(commit.plan_id)
+        if (result === "written") told.push(...commit.changes.flatMap((change) => noticeOf(commit, change)))
+      }
+      return told.length === 0 ? Effect.succeed(refused) : Effect.as(Effect.ignore(notices.publish(told)), refused)
+    })

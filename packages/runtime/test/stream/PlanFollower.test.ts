@@ -1,0 +1,144 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { stall, wait } from "@bowline/testing/http/Move"
+import { say } from "@bowline/testing/provider/Turn"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { Plans } from "../../src/plan/Plans.ts"
+import { Sessions } from "../../src/plan/Sessions.ts"
+import type { PlanFrame } from "../../src/store/EventRow.ts"
+import { PlanStore } from "../../src/store/PlanStore.ts"
+import { type Followed, type FollowedPlan, PlanFollower } from "../../src/stream/PlanFollower.ts"
+
+/** More than what waits for a reader before it is cut off, said while nobody has time to read. */
+const burst = Array.from({ length: 3_000 }, (_, index) => say(`${index} `))
+
+const shown = (items: ReadonlyArray<Followed<PlanFrame>>) =>
+  items.map((item) => (typeof item === "string" ? item : item.seq))
+
+const all = (items: ReadonlyArray<Followed<PlanFrame>>, end: string) => [
+  ...Array.from({ length: items.length - 1 }, (_, index) => index + 1),
+  end
+]
+
+/** Reads a plan, and takes nothing behind its first frames until it is told to. */
+const readSlowly = Effect.fnUntraced(function* ({ frames }: FollowedPlan) {
+  const items: Array<Followed<PlanFrame>> = []
+  const goOn = yield* Deferred.make<void>()
+  const reading = Stream.runForEachArray(frames, (some) =>
+    Effect.andThen(
+      Effect.sync(() => void items.push(...some)),
+      Deferred.await(goOn)
+    )
+  )
+  return { items, goOn: Deferred.succeed(goOn, undefined), fiber: yield* Effect.forkScoped(reading) }
+})
+
+/** One of several replicas on the same stores. */
+const replica = Effect.gen(function* () {
+  const scope = yield* Scope.make()
+  const script = () => [say("one"), wait("5 seconds"), say("two")]
+  const built = Layer.build(
+    Layer.fresh(TestKit.layerOnStore({ script, config: { shutdownGrace: Duration.seconds(1) } }))
+  )
+  const context = yield* Scope.provide(built, scope)
+  return {
+    on: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provideContext(effect, context),
+    plans: Context.get(context, Plans),
+    follower: Context.get(context, PlanFollower)
+  }
+})
+
+const durable = Layer.effect(
+  PlanStore,
+  Effect.map(PlanStore, (store) => ({ ...store, isDurable: true }))
+).pipe(Layer.provideMerge(MemoryStore.layer))
+
+describe("PlanFollower", () => {
+  it.effect("gives a reader that falls behind every frame once", () =>
+    Effect.gen(function* () {
+      const slow = yield* readSlowly(yield* TestKit.follow({ question: "?" }))
+      yield* TestKit.pass("5 seconds")
+      assert.isBelow(slow.items.length, 1_000)
+      yield* slow.goOn
+      yield* Fiber.join(slow.fiber)
+      assert.isAbove(slow.items.length, 3_000)
+      assert.deepStrictEqual(shown(slow.items), all(slow.items, "Over"))
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [burst] })))
+  )
+
+  it.effect("ends a plan at once whose reader was behind, came back, and leaves", () =>
+    Effect.gen(function* () {
+      const connection = yield* Scope.make()
+      const plan = yield* Scope.provide(TestKit.follow({ question: "?" }), connection)
+      const slow = yield* Scope.provide(readSlowly(plan), connection)
+      yield* TestKit.pass("5 seconds")
+      yield* slow.goOn
+      yield* TestKit.pass("5 seconds")
+      assert.isAbove(slow.items.length, 3_000)
+      const plans = yield* Plans
+      assert.strictEqual((yield* plans.get(anonymous, plan.plan_id)).state, "running")
+      yield* Scope.close(connection, Exit.void)
+      yield* TestKit.pass("100 millis", "10 millis")
+      assert.strictEqual((yield* plans.get(anonymous, plan.plan_id)).error?.reason, "disconnect")
+    }).pipe(Effect.provide(TestKit.layer({ script: [[...burst, stall]] })))
+  )
+
+  it.effect("closes the connection of a reader that was cut off and takes nothing for a minute", () =>
+    Effect.gen(function* () {
+      let isClosed = false
+      const plan = yield* TestKit.follow({ question: "?" })
+      plan.connect(() => void (isClosed = true))
+      yield* readSlowly(plan)
+      yield* TestKit.pass("50 seconds", "1 second")
+      assert.isFalse(isClosed)
+      yield* TestKit.pass("30 seconds", "1 second")
+      assert.isTrue(isClosed)
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[...burst, stall]] })))
+  )
+
+  it.effect("leaves the connection of a slow reader alone that goes on", () =>
+    Effect.gen(function* () {
+      let isClosed = false
+      const plan = yield* TestKit.follow({ question: "?" })
+      plan.connect(() => void (isClosed = true))
+      const slow = yield* readSlowly(plan)
+      yield* TestKit.pass("50 seconds", "1 second")
+      yield* slow.goOn
+      yield* TestKit.pass("10 minutes", "10 seconds")
+      assert.isFalse(isClosed)
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[...burst, stall]] })))
+  )
+
+  it.effect("says that a plan is gone that is deleted while it is read", () =>
+    Effect.gen(function* () {
+      const plan = yield* TestKit.follow({ question: "?", session_id: "s" })
+      const slow = yield* readSlowly(plan)
+      yield* TestKit.pass("5 seconds")
+      yield* Effect.forkChild(Effect.flatMap(Sessions, (sessions) => sessions.delete(anonymous, "s")))
+      yield* TestKit.pass("5 seconds")
+      yield* slow.goOn
+      yield* Fiber.join(slow.fiber)
+      assert.deepStrictEqual(shown(slow.items), all(slow.items, "Gone"))
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[...burst, stall]] })))
+  )
+
+  it.effect("goes on where a plan is handed over to, and says so where the process shuts down", () =>
+    Effect.gen(function* () {
+      const [here, there] = [yield* replica, yield* replica]
+      const preferences = { on_disconnect: "continue" }
+      const plan = yield* here.on(TestKit.follow({ question: "?", preferences }))
+      const left = yield* Effect.forkChild(Stream.runCollect(plan.frames))
+      yield* TestKit.pass("1 second")
+      const elsewhere = yield* there.follower.read(anonymous, plan.plan_id, 0)
+      const whole = yield* Effect.forkChild(Stream.runCollect(elsewhere.frames))
+      yield* Effect.forkChild(here.plans.drain)
+      yield* TestKit.pass("20 seconds")
+      const [before, after] = [yield* Fiber.join(left), yield* Fiber.join(whole)]
+      assert.deepStrictEqual(shown(before), all(before, "Draining"))
+      assert.deepStrictEqual(shown(after), all(after, "Over"))
+      assert.isAbove(after.length, before.length)
+    }).pipe(Effect.scoped, Effect.provide(durable))
+  )
+})
