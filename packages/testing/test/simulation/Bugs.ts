@@ -1,40 +1,27 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
-import type { Decision } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
 import type { MessageId } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Plans as PlanService } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { ApprovalStore } from "@bowline/runtime/unstable/store/ApprovalStore"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Effect, Layer } from "effect"
-import { HttpClient } from "effect/http"
+import { Context, Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
-import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/scenario/Scenario.ts"
-
-type Plans = PlanStore["Service"]
-type Leases = LeaseStore["Service"]
-type Approvals = ApprovalStore["Service"]
-
-/** Every replica gets this in the place of its store of plans. */
-const onPlans = (bug: (store: Plans, replica: string) => Partial<Plans>): Overrides => ({
-  stores: (stores, replica) => {
-    const store = Context.get(stores, PlanStore)
-    return Context.add(stores, PlanStore, { ...store, ...bug(store, replica) })
-  }
-})
-
-const onLeases = (bug: (store: Leases) => Partial<Leases>): Overrides => ({
-  stores: (stores) => {
-    const store = Context.get(stores, LeaseStore)
-    return Context.add(stores, LeaseStore, { ...store, ...bug(store) })
-  }
-})
+import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
+import { callBugs } from "./CallBugs.ts"
+import {
+  type Bug,
+  calling,
+  onLeases,
+  onPlans,
+  onRequests,
+  scenarioOf,
+  talking,
+  unsent,
+  working,
+  workingTwice
+} from "./Planting.ts"
 
 /** A writer that has lost its session is not told: its writes count as done. */
 const missingFence = (): Overrides =>
@@ -167,15 +154,6 @@ const readerUncounted = (): Overrides => ({
   }
 })
 
-/** Requests that call one of these methods never leave. */
-const unsent = (...methods: ReadonlyArray<string>): Overrides => ({
-  network: HttpClient.mapRequestEffect((request) => {
-    const { body } = request
-    const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
-    return methods.some((method) => text.includes(`"${method}"`)) ? Effect.never : Effect.succeed(request)
-  })
-})
-
 /** Every limit of a request is checked a little late. */
 const lateBudget = (): Overrides => {
   const later = ({ max_steps, max_tool_calls, max_total_tokens, ...rest }: GivenPreferences): GivenPreferences => ({
@@ -198,167 +176,6 @@ const forgottenBudget = (): Overrides =>
 
 /** What is left of a day does not become less. */
 const endlessDay = (): Overrides => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
-
-const onApprovals = (bug: (store: Approvals) => Partial<Approvals>): Overrides => ({
-  stores: (stores) => {
-    const store = Context.get(stores, ApprovalStore)
-    return Context.add(stores, ApprovalStore, { ...store, ...bug(store) })
-  }
-})
-
-/** Whatever was decided, the call is made. */
-const rejectedMade = (): Overrides =>
-  onApprovals((store) => ({
-    decisions: (asked) =>
-      Effect.map(store.decisions(asked), (all) =>
-        all.map((one) => ({ ...one, decision: { ...one.decision, decision: "approve" } }))
-      )
-  }))
-
-/** A call that waits is made before anybody has decided about it. */
-const undecidedMade = (): Overrides =>
-  onApprovals(() => ({
-    decisions: (asked) =>
-      Effect.succeed(
-        asked.map(({ task_id }) => ({
-          task_id,
-          decision: { decision: "approve", by: anonymous, at: "1970-01-01T00:00:00.000Z" },
-          tool_digest: null
-        }))
-      )
-  }))
-
-/** Who decides last is heard. */
-const lastDecision = (): Overrides => {
-  const last = new Map<TaskId, Decision["decision"]>()
-  return onApprovals((store) => ({
-    decide: (approval, given, owner) =>
-      Effect.tap(store.decide(approval, given, owner), () =>
-        Effect.sync(() => void last.set(approval.task_id, given.decision))
-      ),
-    decisions: (asked) =>
-      // The plan learns of it a little late.
-      Effect.delay(
-        Effect.map(store.decisions(asked), (all) =>
-          all.map((one) => ({
-            ...one,
-            decision: { ...one.decision, decision: last.get(one.task_id) ?? one.decision.decision }
-          }))
-        ),
-        "2 seconds"
-      )
-  }))
-}
-
-/** Whoever takes over a plan finds a skill idempotent, since another skill of its agent is. */
-const siblingRepeated = (): Overrides =>
-  onPlans((store) => ({
-    takeOver: (...given) =>
-      Effect.map(store.takeOver(...given), (taken) =>
-        taken.map((one) => ({
-          ...one,
-          tasks: one.tasks.map((task) => (task.skill === "ask" ? { ...task, skill: "again" } : task))
-        }))
-      )
-  }))
-
-/** Changes what a plan stores. */
-const onChanges = (bug: (change: PlanChange) => PlanChange): Overrides =>
-  onPlans((store) => ({
-    commit: (batch) => {
-      const changed = new Map(batch.map((commit) => [{ ...commit, changes: commit.changes.map(bug) }, commit]))
-      return store.commit(Array.from(changed.keys()))
-    }
-  }))
-
-/** A call that did not come to its end counts as completed. */
-const failureHidden = (): Overrides =>
-  onChanges((change) => (change._tag === "TaskFinished" ? { ...change, state: "completed" } : change))
-
-/** The result of each call is that of the first one. */
-const mixedResults = (): Overrides => {
-  let first: string | undefined
-  return onChanges((change) => {
-    if (change._tag !== "TaskFinished" || change.state !== "completed") return change
-    first ??= change.result
-    return { ...change, result: first }
-  })
-}
-
-/** Requests say otherwise what they prefer. */
-const onRequests = (bug: (preferences: GivenPreferences) => GivenPreferences): Overrides => ({
-  plans: Layer.flatMap(PlanService.layer, (context) => {
-    const streams = Context.get(context, PlanStreams)
-    const start: typeof streams.start = (asked) =>
-      streams.start({ ...asked, request: { ...asked.request, preferences: bug(asked.request.preferences) } })
-    return Layer.succeedContext(Context.add(context, PlanStreams, { ...streams, start }))
-  })
-})
-
-/** A call may take ten times as long as its request says. */
-const longCalls = (): Overrides =>
-  onRequests(({ tool_timeout_ms, ...rest }) => ({
-    ...rest,
-    ...(tool_timeout_ms !== undefined && { tool_timeout_ms: 10 * tool_timeout_ms })
-  }))
-
-/** Whoever takes over a plan does not know what readers have seen of its calls. */
-const forgottenArtifacts = (): Overrides =>
-  onPlans((store) => ({
-    takeOver: (...given) =>
-      Effect.map(store.takeOver(...given), (taken) =>
-        taken.map((one) => ({
-          ...one,
-          tail: one.tail.map((row) => (row.event === "task.artifact" ? { ...row, payload: `${row.payload} ` } : row))
-        }))
-      )
-  }))
-
-/** A plan whose only call takes so long. */
-const working = (ms: number): ScenarioPlan => ({
-  ...plainPlan,
-  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
-})
-
-/** A plan whose only call takes 20 s elsewhere. */
-const calling = (tool: string): ScenarioPlan => ({
-  ...plainPlan,
-  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool, ms: 20_000 }] }, ...plainPlan.steps]
-})
-
-const workingTwice: ScenarioPlan = {
-  ...plainPlan,
-  steps: [
-    ...["p0/0.0", "p0/1.0"].map((key) => ({ words: 1, pauseMs: 1, calls: [{ key, tool: "repeat", ms: 2_000 }] })),
-    ...plainPlan.steps
-  ]
-}
-
-/** A plan whose call has to be approved, and what its caller does about it. */
-const asking = (...acts: ScenarioPlan["acts"]): ScenarioPlan => ({ ...working(500), approval: "always", acts })
-
-/** A plan that talks for so many seconds. */
-const talking = (seconds: number): ScenarioPlan => ({
-  ...plainPlan,
-  steps: [{ words: seconds, pauseMs: 1_000, calls: [] }]
-})
-
-const scenarioOf = (only: ScenarioPlan, replicas: number, ...faults: Scenario["faults"]): Scenario => ({
-  seed: 1,
-  replicas,
-  plans: [only],
-  faults
-})
-
-export interface Bug {
-  readonly overrides: () => Overrides
-  /** The rule that finds it. */
-  readonly rule: string
-  /** Drawn seeds that have found it. */
-  readonly seeds: ReadonlyArray<number>
-  /** What it takes to find it: what is left of a seed that was shrunk, in round numbers. */
-  readonly scenario: Scenario
-}
 
 /** Bugs that systems like this one have had. */
 export const bugs: Readonly<Record<string, Bug>> = {
@@ -463,65 +280,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
     seeds: [438, 559, 829],
     scenario: scenarioOf({ ...calling("desk_note"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
   },
-  "a rejected call that is made": {
-    overrides: rejectedMade,
-    rule: "approvals",
-    seeds: [18, 30, 38],
-    scenario: scenarioOf(asking({ _tag: "Decide", at: 1_000, replica: 0, approves: false }), 1)
-  },
-  "a call that is made before anybody decides": {
-    overrides: undecidedMade,
-    rule: "approvals",
-    seeds: [3, 12, 17],
-    scenario: scenarioOf(asking({ _tag: "Decide", at: 1_000, replica: 0, approves: true }), 1)
-  },
-  "a decision that another one takes back": {
-    overrides: lastDecision,
-    rule: "approvals",
-    seeds: [30, 237],
-    scenario: scenarioOf(
-      asking(
-        { _tag: "Decide", at: 1_000, replica: 0, approves: false },
-        { _tag: "Decide", at: 1_000, replica: 0, approves: true }
-      ),
-      1
-    )
-  },
-  "a call repeated for the sake of another skill": {
-    overrides: siblingRepeated,
-    rule: "calls",
-    seeds: [267, 306, 333],
-    scenario: scenarioOf(
-      calling("one_ask"),
-      1,
-      { _tag: "Peer", key: "p0/0.0", does: { _tag: "Late", ms: 5_000 } },
-      { _tag: "Kill", at: 2_000, replica: 0, tasks: 0, backMs: 1_000 }
-    )
-  },
-  "a failed call that counts as completed": {
-    overrides: failureHidden,
-    rule: "trueCalls",
-    seeds: [1, 2, 3],
-    scenario: scenarioOf(calling("one_ask"), 1, { _tag: "Peer", key: "p0/0.0", does: { _tag: "Fail" } })
-  },
-  "the result of another call": {
-    overrides: mixedResults,
-    rule: "trueCalls",
-    seeds: [2, 3, 4],
-    scenario: scenarioOf(workingTwice, 1)
-  },
-  "a call that has more time than its request gives it": {
-    overrides: longCalls,
-    rule: "trueCalls",
-    seeds: [16, 159],
-    scenario: scenarioOf({ ...working(8_000), toolTimeoutMs: 1_000 }, 1)
-  },
-  "an artifact that is told again after a take-over": {
-    overrides: forgottenArtifacts,
-    rule: "trueCalls",
-    seeds: [101],
-    scenario: scenarioOf(calling("one_ask"), 1, { _tag: "Kill", at: 2_000, replica: 0, tasks: 0, backMs: 1_000 })
-  },
   "a reader counted as gone": {
     overrides: readerUncounted,
     rule: "trueEnd",
@@ -537,5 +295,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
       },
       2
     )
-  }
+  },
+  ...callBugs
 }
