@@ -1,4 +1,4 @@
-import type { Array as Arrays } from "effect"
+import { type Array as Arrays, Struct } from "effect"
 import { withExtra } from "./DrawExtra.ts"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
 import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
@@ -100,8 +100,8 @@ export const drawAppScenario = (
 ): Scenario => {
   const scenario = drawUpTo(2, seed, kinds)
   // What its model says, and how, is its own.
-  const plans = scenario.plans.map(({ json: _, only: __, ...plan }, index) => ({
-    ...plan,
+  const plans = scenario.plans.map((plan, index) => ({
+    ...Struct.omit(plan, ["json", "only"]),
     question: questions[index % questions.length] ?? questions[0],
     ballast: 0,
     // Its own script answers: it calls the tools of the app, and no agents of the world.
