@@ -18,6 +18,7 @@ import type { Page, PageRequest } from "./Page.ts"
 import type { Compaction } from "./SessionStore.ts"
 import type { EventRow } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
+import type { Told } from "./PlanGist.ts"
 import type { PlanStart } from "./PlanStart.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
 
@@ -107,6 +108,8 @@ export type PlanChange =
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
     } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
+  /** What the plan has come to: the text of `PlanGist`, or null if that is too long. */
+  | { readonly _tag: "Summed"; readonly gist: string | null }
   /**
    * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
    * from now on, and the other replicas are told (`PlansLeft`).
@@ -184,6 +187,8 @@ export interface AbandonedPlan {
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** What is on its row of what it has come to. */
+  readonly gist: Schema.Json | null
   /** The calls that its history has no result for, in their order: some of them may not have started. */
   readonly unanswered: ReadonlyArray<TaskId>
 }
@@ -242,6 +247,11 @@ export class PlanStore extends Context.Service<
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
+    /** The plan with what it has come to, and with its `echo`, if it has one. Another owner's plan is not found. One statement, one row. */
+    readonly told: (
+      owner: CallerName,
+      id: PlanId
+    ) => Effect.Effect<Told<PlanFacts> & { readonly echo: Schema.Json | null }, NotFound | StorageError>
     /** The `echo` that the plan was created with. Another owner's plan is not found, nor is one without an echo, or whose echo was dropped. */
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
     /** Drops the plan's echo. The plan itself stays. */

@@ -219,3 +219,6 @@ export const logins: Steps = [
 
 /** When a plan has to be over, by the clock of the database. A plan that an earlier version has stored has no such time. */
 export const planEnds: Steps = [`alter table plans add column if not exists ends_at timestamptz(3)`]
+
+/** What a plan has come to. Of a plan that an earlier version has stored its events tell. */
+export const gists: Steps = [`alter table plans add column if not exists gist json`]
