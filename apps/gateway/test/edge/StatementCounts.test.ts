@@ -10,7 +10,7 @@ import * as SqlStore from "@bowline/storage-sql/SqlStore"
 import { say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Schema, Stream, Tracer } from "effect"
+import { Effect, Layer, Logger, Redacted, Schema, Stream, Tracer } from "effect"
 import { rpc } from "../../src/edge/a2a/Binding.ts"
 import * as TaskCalls from "../../src/edge/a2a/TaskCalls.ts"
 import * as StoredResponses from "../../src/edge/response/StoredResponses.ts"
@@ -87,7 +87,7 @@ describe("a client that asks again and again", () => {
         // What `tasks/get` of MCP asks.
         assert.strictEqual((yield* counted(services.plans.get(anonymous, id))).statements, 1)
         assert.strictEqual((yield* counted(services.plans.approvalsOf(anonymous, id))).statements, 1)
-      }).pipe(Effect.scoped, Effect.provide(TestKit.layerOnStore({ script }).pipe(Layer.provideMerge(stores))))
+      }).pipe(Effect.scoped, Effect.provide(TestKit.layerOnStore({ script }).pipe(Layer.provideMerge(Layer.merge(stores, Logger.layer([]))))))
     )
   }
 })
