@@ -5,8 +5,9 @@ import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
+import * as NamedModels from "@bowline/runtime/unstable/config/NamedModels"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
-import { type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
+import { defaultPreset, noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { ConfiguredServers } from "@bowline/runtime/unstable/remote/ConfiguredServers"
@@ -17,7 +18,6 @@ import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
-import * as ProviderMetrics from "@bowline/runtime/unstable/telemetry/ProviderMetrics"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as Warnings from "@bowline/runtime/unstable/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
@@ -87,11 +87,17 @@ const providers = (config: Config) => {
 
 const isDemo = ({ providers }: Config): boolean => providers.length === 0
 
+/** The names of the agents and the MCP servers that every plan may use. */
+const ownNames = ({ mcpServers: { servers }, presets }: Config): ReadonlyArray<string> => [
+  ...(presets.find(({ name }) => name === defaultPreset)?.agents ?? []).map(({ name }) => name),
+  ...(servers.get(defaultPreset) ?? []).map(({ name }) => name)
+]
+
 const announcement = (config: Config) => {
   if (!isDemo(config)) return Layer.empty
   return Layer.unwrap(
     Effect.map(Demo, ({ announce, Demo }) =>
-      Layer.effectDiscard(announce(config.callerKeys.length > 0)).pipe(Layer.provide(Demo.layer))
+      Layer.effectDiscard(announce(config.callerKeys.length > 0, ownNames(config))).pipe(Layer.provide(Demo.layer))
     )
   )
 }
@@ -116,17 +122,19 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
       )
 
 const presets = (config: Config) => {
-  const withDemo = Effect.fnUntraced(function* (demo: ReadonlyArray<Preset>) {
-    const { ofPreset } = yield* ConfiguredServers
-    const configured = config.presets.map((preset) => ({ ...preset, servers: ofPreset(preset.name) }))
-    return new Map([...demo, ...configured].map((preset) => [preset.name, preset]))
-  })
-  if (!isDemo(config)) return Layer.effect(Presets, withDemo([]))
+  const configured = Effect.map(ConfiguredServers, ({ ofPreset }): ReadonlyArray<Preset> =>
+    config.presets.map((preset) => ({ ...preset, servers: ofPreset(preset.name) }))
+  )
+  const byName = (all: ReadonlyArray<Preset>) => new Map(all.map((preset) => [preset.name, preset]))
+  if (!isDemo(config)) return Layer.effect(Presets, Effect.map(configured, byName))
   return Layer.unwrap(
     Effect.map(Demo, ({ Demo, preset }) =>
       Layer.effect(
         Presets,
-        Effect.flatMap(preset, (demo) => withDemo([demo]))
+        Effect.gen(function* () {
+          const all = yield* configured
+          return byName([yield* preset(all.find(({ name }) => name === defaultPreset) ?? noPreset), ...all])
+        })
       ).pipe(Layer.provide(Demo.layer))
     )
   )
@@ -244,7 +252,7 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config, plans)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
-    Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
+    Layer.provide(NamedModels.layer(config.configuredModels)),
     // A SIGHUP that comes while the gateway starts is heeded, too.
     Layer.provide(ConfigReload.layer(config)),
     Layer.provide(telemetry(config))

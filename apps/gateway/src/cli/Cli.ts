@@ -16,8 +16,8 @@ import { sessions } from "./SessionsCommand.ts"
 import { tail } from "./TailCommand.ts"
 
 /** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
-const check = Command.make("check", { demo: ServeCommand.demoFlag }, ({ demo }) =>
-  fromProcess({ isDemo: demo }).pipe(
+const check = Command.make("check", ServeCommand.own, (own) =>
+  fromProcess(ServeCommand.commandLineOf(own)).pipe(
     Effect.tap((config) => printLine(JSON.stringify(config.effective, null, 2))),
     Effect.flatMap((config) =>
       Effect.map(RecipeFolder.faultsOf(config.texts.recipes), (faults) => [

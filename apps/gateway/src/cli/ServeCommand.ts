@@ -18,13 +18,25 @@ const settingFlags = Object.fromEntries(
   )
 )
 
-/** What the commands that read the whole configuration take. */
-export const demoFlag = Flag.Boolean("demo").pipe(
+const demo = Flag.Boolean("demo").pipe(
   Flag.withDescription("Answer from a script, with three agents on this machine, whatever else is set"),
   Flag.withDefault(false)
 )
 
-const flags = { demo: demoFlag, settings: settingFlags }
+const several = (name: string, description: string) =>
+  Flag.String(name).pipe(Flag.withDescription(description), Flag.atLeast(0))
+
+/** What the commands that read the whole configuration take beside settings. */
+export const own = {
+  demo,
+  agent: several("agent", "An agent that plans may ask, as url or name=url; may be given several times"),
+  mcp: several(
+    "mcp",
+    "An MCP server that plans may call, as url, as a command, or as name=…; may be given several times"
+  )
+}
+
+const flags = { ...own, settings: settingFlags }
 
 const places = ({ placeOf }: GatewayConfig["Service"], ...names: ReadonlyArray<SettingName>): string =>
   names.map((name) => formatPlace(placeOf(name))).join(", ")
@@ -40,18 +52,26 @@ const cannotStore = (config: GatewayConfig["Service"], { message, reason }: Stor
   )
 }
 
-interface Given {
+interface Own {
   readonly demo: boolean
+  readonly agent: ReadonlyArray<string>
+  readonly mcp: ReadonlyArray<string>
+}
+
+/** What these flags say, as the configuration reads it. */
+export const commandLineOf = ({ agent, demo, mcp }: Own) => ({ agents: agent, isDemo: demo, mcp })
+
+interface Given extends Own {
   /** By the names of the flags: they take the place of variables. */
   readonly settings: Readonly<Record<string, Option.Option<string>>>
 }
 
 /** Serves until a signal stops it, and then shuts down. */
 export const run = Effect.fnUntraced(
-  function* ({ demo, settings }: Given = { demo: false, settings: {} }) {
+  function* ({ settings, ...given }: Given = { demo: false, agent: [], mcp: [], settings: {} }) {
     yield* outliveReader
     yield* Signals.outliveHangUps
-    const config = yield* fromProcess({ flags: Record.getSomes(settings), isDemo: demo })
+    const config = yield* fromProcess({ flags: Record.getSomes(settings), ...commandLineOf(given) })
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
     // What V8 would allocate in the old generation at once keeps the rest of its plan until a full collection.

@@ -9,6 +9,7 @@ import { collect, read as readSettings, type Sources, type Texts } from "./setti
 import { withoutServiceLinks } from "./setting/ServiceLinks.ts"
 import { table, type Values } from "./setting/Settings.ts"
 import { callerMisfits, permissionsOf } from "./CallerRules.ts"
+import { type CommandLine, withOwn } from "./CommandLine.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { demoMisfits, forDemo } from "./DemoMode.ts"
 import { presetMisfits } from "./ConfiguredPresets.ts"
@@ -26,18 +27,13 @@ export interface Reading {
   readonly problems: ReadonlyArray<Problem>
 }
 
-/** What the command line says: settings by their flags, and whether the gateway runs its demo, whatever else is set. */
-export interface CommandLine {
-  readonly flags: Texts
-  readonly isDemo: boolean
-}
-
 /** Reads everything that an operator can set. It reports every problem, but for those that may only follow from another. */
 export const read = Effect.fnUntraced(function* (
   environment: Texts,
-  { flags, isDemo }: CommandLine
+  commandLine: CommandLine
 ): Effect.fn.Return<Reading> {
-  const loaded = yield* ConfigFile.load(environment)
+  const { flags, isDemo } = commandLine
+  const loaded = withOwn(yield* ConfigFile.load(environment), commandLine, environment)
   const { links, settings } = withoutServiceLinks(environment)
   const sources = collect(flags, settings, loaded.settings)
   const { problems: wrong, values: given } = readSettings(sources, settings)

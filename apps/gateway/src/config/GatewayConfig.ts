@@ -16,8 +16,9 @@ import type { Place, Problem } from "./setting/ConfigProblem.ts"
 import { InvalidConfiguration, isLoopback, isSet, placeOf, type Texts } from "./setting/ReadSettings.ts"
 import type { SettingName, Values } from "./setting/Settings.ts"
 import { isUnheeded } from "./setting/TelemetrySettings.ts"
+import { type CommandLine, noCommandLine } from "./CommandLine.ts"
 import { budgetsOf } from "./CallerRules.ts"
-import { changeableOf, type Changeable, type CommandLine, needRestart, read, type Reading } from "./ConfigReading.ts"
+import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { type ConfiguredPreset, presetsOf } from "./ConfiguredPresets.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
@@ -211,9 +212,9 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
 export const fromEnvironment = Effect.fnUntraced(function* (
   environment: Texts,
   isTerminal: boolean,
-  { flags = {}, isDemo = false }: Partial<CommandLine> = {}
+  given: Partial<CommandLine> = {}
 ) {
-  const commandLine = { flags, isDemo }
+  const commandLine = { ...noCommandLine, ...given }
   const started = yield* read(environment, commandLine)
   const { file, links, models, problems, providers, sources, texts, values } = started
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })

@@ -20,16 +20,25 @@ const curl = (url: string, needsKey: boolean, body: object) =>
 
 const decodeAgent = Schema.decodeSync(Agent)
 
-/** The peers of the demo as a preset, for clients that bring no agents of their own. */
-export const preset: Effect.Effect<Preset, never, Demo> = Effect.map(Demo, ({ peers }) => ({
-  ...noPreset,
-  name: demoPreset,
-  description: "Demo: three agents on this machine, one prompt, one slow, one stuck.",
-  agents: peers.map(({ name, endpoint }) => decodeAgent({ name, endpoint }))
-}))
+/** The peers of the demo as a preset, for clients that bring no agents of their own, with what the operator has configured for everybody. */
+export const preset = ({ agents, servers }: Pick<Preset, "agents" | "servers">): Effect.Effect<Preset, never, Demo> =>
+  Effect.map(Demo, ({ peers }) => {
+    const taken = new Set([...agents, ...servers.map(({ terms }) => terms)].map(({ name }) => name))
+    const own = taken.size === 0 ? "" : " Your own, too."
+    return {
+      ...noPreset,
+      name: demoPreset,
+      description: `Demo: three agents on this machine, one prompt, one slow, one stuck.${own}`,
+      agents: [
+        ...agents,
+        ...peers.filter(({ name }) => !taken.has(name)).map(({ name, endpoint }) => decodeAgent({ name, endpoint }))
+      ],
+      servers
+    }
+  })
 
-/** Announces the demo on stderr, with commands to try. */
-export const announce = (needsKey: boolean) =>
+/** Announces the demo on stderr, with commands to try. `own` are the names of what the operator has configured for everybody. */
+export const announce = (needsKey: boolean, own: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const { peers } = yield* Demo
     const agents = (...names: ReadonlyArray<string>) =>
@@ -52,7 +61,14 @@ export const announce = (needsKey: boolean) =>
           "",
           "  As a client of OpenAI's API, with the agents of a preset:",
           `  ${line({ model: "bowline/demo", stream: true, messages: [{ role: "user", content: "Ask prompt what a bowline is." }] }, "/v1/chat/completions")}`,
-          ""
+          "",
+          ...(own.length === 0
+            ? []
+            : [
+                `  Your own, which the model chooses by the words of a question: ${own.join(", ")}:`,
+                `  ${line({ question: `Ask ${own.join(" and ")} something.` })}`,
+                ""
+              ])
         ].join("\n")
       )
     })

@@ -9,7 +9,7 @@ import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { type Script, question } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, errorChunk, noFinish, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Option, Redacted } from "effect"
+import { Cause, Effect, Exit, Fiber, Option, Redacted, Result } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { folderOf } from "../config/file/ConfigFolder.ts"
@@ -360,7 +360,7 @@ describe("secrets", () => {
       assert.nestedPropertyVal(kept?.request, "agents[0].auth.type", "bearer")
       const planId = PlanId.make(kept?.plan_id ?? "")
       const restored = kept && StoredRequest.restore(kept, planId, Option.some(Redacted.make(secretKey)))
-      const tokens = Option.map(Option.flatten(Option.fromNullishOr(restored)), ({ agents }) =>
+      const tokens = Option.map(Option.flatMap(Option.fromNullishOr(restored), Result.getSuccess), ({ agents }) =>
         agents.map(({ auth }) => auth)
       )
       const isKept = environment.BOWLINE_SECRET_KEY !== ""

@@ -39,6 +39,8 @@ interface Kept {
   readonly sent: unknown
   readonly idempotency?: Idempotency | undefined
   readonly echo?: Schema.Json | undefined
+  /** See `NewPlan`. */
+  readonly replaces: boolean
 }
 
 /** What a plan starts with, its preset included. */
@@ -117,7 +119,7 @@ export class Creations {
     })
   }
 
-  #toStore(start: Start, { sent, echo = null, idempotency }: Kept): NewPlan {
+  #toStore(start: Start, { sent, echo = null, idempotency, replaces }: Kept): NewPlan {
     const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
     const key = config.resume && store.isDurable ? secretKey : Option.none()
@@ -133,6 +135,7 @@ export class Creations {
       })),
       storedRequest: StoredRequest.store(sent, plan_id, key),
       echo,
+      replaces,
       idempotency:
         idempotency === undefined
           ? null
@@ -142,7 +145,7 @@ export class Creations {
 
   #run(
     start: Start,
-    { session_id, external_session_id, created, fence }: PlanSession,
+    { session_id, external_session_id, created, fence }: Omit<PlanSession, "dropped">,
     place: Keeper.Place,
     rest: Pick<Ready, "isEmpty"> & Partial<Pick<Ready, "awaited" | "guard">>
   ): Effect.Effect<RunningPlan> {

@@ -1,5 +1,5 @@
 import { type PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
-import { Duration, Effect, Latch, Layer, Option } from "effect"
+import { Duration, Effect, Latch, Layer, Option, Result } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
@@ -93,13 +93,14 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
   const resumePlan = yield* makeResume
 
   const decide = Effect.fnUntraced(function* (abandoned: AbandonedPlan) {
-    const restored = Option.flatMap(Option.fromNullishOr(abandoned.request), (stored) =>
-      StoredRequest.restore(stored, abandoned.plan.plan_id, secretKey)
-    )
-    const request = Option.getOrUndefined(restored)
+    const restored =
+      abandoned.request === null
+        ? Result.fail("request" as const)
+        : StoredRequest.restore(abandoned.request, abandoned.plan.plan_id, secretKey)
+    const request = Option.getOrUndefined(Result.getSuccess(restored))
     // Its secrets are in no store: they are those of this process's configuration.
     const preset = request && Presets.find(presets, permissions.forCaller(abandoned.owner), request.preset)
-    const obstacle = Resumption.obstacle(abandoned, request, { resume, localTools, preset })
+    const obstacle = Resumption.obstacle(abandoned, restored, { resume, localTools, preset })
     if (obstacle === undefined && request && preset) return yield* resumePlan(abandoned, request, preset)
     yield* endings.begin(abandoned)
     yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { reason: obstacle })

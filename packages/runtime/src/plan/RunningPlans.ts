@@ -169,8 +169,8 @@ const makeOpen = Effect.gen(function* () {
     const { session_id, guard, head, recent, gist, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
-    const onUnread = () => {
-      if (on_disconnect === "cancel") run.abort("disconnect")
+    const onUnread = (isOutdated: boolean) => {
+      if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
     const journal = new Journal({ plan_id, session_id }, guard, head, gist, live, writer.notify, (why) => run.stop(why))

@@ -1,10 +1,11 @@
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Schema } from "effect"
+import { Result, Schema } from "effect"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { agentsOf, type Preset } from "../config/Presets.ts"
 import { type EventRow, toEvent } from "../store/EventRow.ts"
+import type { Lack } from "../store/StoredRequest.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
@@ -57,21 +58,26 @@ const isIdempotent = (
     : localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
 }
 
+/** What is said of a plan whose request this replica does not have. */
+const lacking: Record<Lack | "request", string> = {
+  request: "the version that stored it did not keep its request",
+  secret: "a secret of its request was not stored: BOWLINE_SECRET_KEY (plans.secret_key in the file) was not set",
+  key: "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY (plans.secret_key in the file)",
+  shape: "this version cannot read its request, which another version has stored"
+}
+
 /**
  * Why an abandoned plan cannot be resumed, if so. An open call can be resumed if its remote task id is stored, or repeated if its tool
- * is idempotent; of any other call nobody knows whether it was made. `request` is undefined where a secret of it was not stored.
+ * is idempotent; of any other call nobody knows whether it was made.
  */
 export const obstacle = (
-  { deaths, request: stored, tasks }: Pick<AbandonedPlan, "deaths" | "request" | "tasks">,
-  request: PlanRequest | undefined,
+  { deaths, tasks }: Pick<AbandonedPlan, "deaths" | "tasks">,
+  restored: Result.Result<PlanRequest, keyof typeof lacking>,
   rules: Rules
 ): string | undefined => {
   if (!rules.resume) return "this replica resumes no plans"
-  if (request === undefined) {
-    return (stored?.secrets ?? null) === null
-      ? "a secret of its request was not stored: BOWLINE_SECRET_KEY (plans.secret_key in the file) was not set"
-      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY (plans.secret_key in the file)"
-  }
+  if (Result.isFailure(restored)) return lacking[restored.failure]
+  const request = restored.success
   const { preset } = rules
   if (preset === undefined) return `its preset ${request.preset} does not exist, or its caller may not use it`
   if (deaths > maxDeaths) return `${deaths} processes died while they ran it`

@@ -5,7 +5,7 @@ import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/d
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Cost, Usage } from "@bowline/domain/plan/Usage"
-import type { Message, NewMessage } from "@bowline/domain/session/Message"
+import { type Message, MessageId, type NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
@@ -15,7 +15,7 @@ import type { Route } from "../remote/PeerClient.ts"
 import type { KnownToolId } from "./ApprovalStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
-import type { Compaction } from "./SessionStore.ts"
+import type { Compaction, HandedBack } from "./SessionStore.ts"
 import type { EventRow } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import type { Told } from "./PlanGist.ts"
@@ -33,6 +33,11 @@ export interface NewPlan extends PlanStart {
   readonly storedRequest: StoredRequest
   /** What the protocol in which the caller asked repeats of the request later, such as the fields of a response; null if it repeats nothing. */
   readonly echo: Schema.Json | null
+  /**
+   * As the plan is created, the session loses the questions of the plans that have the same `echo`, and every message after the
+   * first of them.
+   */
+  readonly replaces: boolean
   /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
   /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
@@ -47,7 +52,12 @@ export interface PlanSession {
   readonly created: boolean
   /** The fence of the session's lease, if the plan got it: then the plan is `running`. */
   readonly fence: number | undefined
+  /** Of the calls that the plan has dropped as it was created: what their peers have handed back. */
+  readonly dropped: ReadonlyArray<HandedBack>
 }
+
+/** The id of the message that asks a plan's question. The process that resumes the plan finds it by that name. */
+export const questionId = (plan: PlanId): MessageId => MessageId.make(plan.replace(/^plan_/, "msg_"))
 
 /** How far a plan has come, and the model that it asks. */
 export interface Progress {

@@ -1,6 +1,6 @@
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Option, Predicate, Record, Schema } from "effect"
+import { Option, Predicate, Record, Result, Schema } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import { canonicalJson } from "./CanonicalJson.ts"
 import { seal, type SealingKey, unseal } from "./Sealing.ts"
@@ -79,6 +79,10 @@ const withoutSecrets = (request: typeof Request.Type) => {
   return { stored: { ...request, ...(agents && { agents }), ...(mcp_servers && { mcp_servers }) }, secrets }
 }
 
+/** A former version resumes no plan whose request has no list of agents. A request that came without one says so, for its caller. */
+const withAgents = (request: typeof Request.Type) =>
+  request.agents === undefined ? { ...request, agents: [], came_without_agents: true } : request
+
 /** A request as a caller would send it. */
 export const written = Schema.encodeSync(PlanRequest)
 
@@ -88,7 +92,7 @@ export const written = Schema.encodeSync(PlanRequest)
  * a key they are left out.
  */
 export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest => {
-  const { secrets, stored } = withoutSecrets(decodeRequest(sent))
+  const { secrets, stored } = withoutSecrets(withAgents(decodeRequest(sent)))
   const sealWith = (key: SealingKey) =>
     seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
   const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)
@@ -99,34 +103,52 @@ export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest =>
 export const isWhole = (request: PlanRequest, key: Key): boolean =>
   Option.isSome(key) || withoutSecrets(decodeRequest(written(request))).secrets.size === 0
 
-/** The request that was stored, without what the session keeps of it: its `history` and `prior_summary`. None if its secrets are missing, or were stored with another key or for another plan. */
-export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
-  Option.gen(function* () {
+/** Why a stored request is of no use: a secret of it is not stored, this process has another key, or another version has written it. */
+export type Lack = "secret" | "key" | "shape"
+
+/** The request that was stored, without what the session keeps of it: its `history` and `prior_summary`. */
+export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result.Result<PlanRequest, Lack> =>
+  Result.gen(function* () {
     const { request, secrets } = stored
     const open = (key: SealingKey) =>
       secrets === null ? Option.none() : unseal(secrets, belonging(planId, request), key)
-    const text = secrets === null ? "{}" : yield* Option.flatMap(key, open)
-    const found = new Map(Object.entries(yield* Schema.decodeOption(Secrets)(text)))
-    const { history: _, prior_summary: __, ...kept } = yield* Schema.decodeUnknownOption(Request)(request)
+    const text = secrets === null ? "{}" : yield* Result.fromOption(Option.flatMap(key, open), (): Lack => "key")
+    const opened = Schema.decodeOption(Secrets)(text)
+    const found = new Map(Object.entries(yield* Result.fromOption(opened, (): Lack => "shape")))
+    const decoded = Schema.decodeUnknownOption(Request)(request)
+    const { history: _, prior_summary: __, ...kept } = yield* Result.fromOption(decoded, (): Lack => "shape")
+    let lack: Lack = "shape"
     const withUrl = (fields: Fields, field: string, place: string): Fields => {
       const url = found.get(place) ?? fields[field]
+      if (typeof url !== "string") return fields
       // Without its secret the URL would lead elsewhere: null does not decode.
-      return typeof url === "string" ? { ...fields, [field]: UrlSecrets.lacks(url) ? null : url } : fields
+      if (!UrlSecrets.lacks(url)) return { ...fields, [field]: url }
+      lack = "secret"
+      return { ...fields, [field]: null }
     }
-    const withAll = (list: List) => (named: typeof Named.Type, index: number) => {
+    const withToken = (auth: Fields, list: List, index: number): Fields => {
       const token = found.get(tokenPlace[list](index))
-      const auth = named.auth && withUrl(named.auth, "token_url", urlPlace(list, index, "auth.token_url"))
-      return {
-        ...withUrl(named, urls[list], urlPlace(list, index, urls[list])),
-        ...(auth && { auth: token === undefined ? auth : { ...auth, token } })
-      }
+      if (token !== undefined) return { ...auth, token }
+      if (auth["type"] === "bearer") lack = "secret"
+      return auth
     }
+    const withAll =
+      (list: List) =>
+      (named: typeof Named.Type, index: number): Fields => ({
+        ...withUrl(named, urls[list], urlPlace(list, index, urls[list])),
+        ...(named.auth && {
+          auth: withToken(withUrl(named.auth, "token_url", urlPlace(list, index, "auth.token_url")), list, index)
+        })
+      })
     const agents = (kept.agents ?? []).map(withAll("agents"))
     const mcp_servers = (kept.mcp_servers ?? []).map(withAll("mcp_servers")).map((server, index) => {
       const headers = found.get(headersPlace(index))
-      return headers === undefined ? server : { ...server, headers }
+      if (headers !== undefined) return { ...server, headers }
+      if (server["headers"] === null) lack = "secret"
+      return server
     })
-    return yield* Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents, mcp_servers })
+    const whole = Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents, mcp_servers })
+    return yield* Result.fromOption(whole, () => lack)
   })
 
 const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isObject(json)
@@ -134,5 +156,9 @@ const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isO
 /** A stored request as its caller may see it, and send it to `POST /plan` again when the secrets are back in it. */
 export const shown = (request: Schema.Json | null): Plan["request"] =>
   request !== null && isObject(request)
-    ? Record.filter(request, (_, field) => Object.hasOwn(PlanBody.fields, field))
+    ? Record.filter(
+        request,
+        (_, field) =>
+          Object.hasOwn(PlanBody.fields, field) && !(field === "agents" && request["came_without_agents"] === true)
+      )
     : null

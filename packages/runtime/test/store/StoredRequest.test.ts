@@ -1,8 +1,15 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
-import { Option, Redacted, Schema } from "effect"
-import { isWhole, restore, store as storeSent, type StoredRequest, written } from "../../src/store/StoredRequest.ts"
+import { Option, Redacted, Result, Schema } from "effect"
+import {
+  isWhole,
+  restore,
+  shown,
+  store as storeSent,
+  type StoredRequest,
+  written
+} from "../../src/store/StoredRequest.ts"
 
 const planId = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const otherPlan = PlanId.make("plan_00000000-0000-4000-8000-000000000002")
@@ -77,7 +84,11 @@ const withoutHistory = (request: PlanRequest) => {
 
 /** With its tokens in clear text, so that they are compared as well. */
 const restored = (stored: StoredRequest, id = planId, withKey: Parameters<typeof restore>[2] = key) =>
-  Option.map(restore(read(stored), id, withKey), Schema.encodeSync(PlanRequest))
+  Option.map(Result.getSuccess(restore(read(stored), id, withKey)), Schema.encodeSync(PlanRequest))
+
+/** Why it does not come back. */
+const lackOf = (stored: StoredRequest, withKey: Parameters<typeof restore>[2] = key) =>
+  Option.getOrUndefined(Result.getFailure(restore(read(stored), planId, withKey)))
 
 describe("a stored request", () => {
   it.prop(
@@ -109,7 +120,30 @@ describe("a stored request", () => {
       agents: [{ name: "a", endpoint: "https://a.example/", auth: { type: "bearer" } }],
       mcp_servers: [{ name: "m", url: "https://m.example/", headers: null }]
     })
-    assert.deepStrictEqual(storeSent({ question: "?" }, planId, key), { request: { question: "?" }, secrets: null })
+  })
+
+  it("has agents though it came without, which a former version expects, and is shown as it came", () => {
+    const stored = storeSent({ question: "?" }, planId, key)
+    assert.nestedPropertyVal(stored.request, "agents.length", 0)
+    assert.deepStrictEqual(shown(stored.request), { question: "?" })
+    const given = { question: "?", agents: [] }
+    assert.deepStrictEqual(shown(storeSent(given, planId, key).request), given)
+  })
+
+  it("says why it cannot be restored", () => {
+    const withToken = storeSent(written(requestOf([{ type: "bearer", token: "" }])), planId, Option.none())
+    assert.strictEqual(lackOf(withToken), "secret")
+    const at = { name: "m", url: "https://m.example/" }
+    for (const secret of [{ headers: { "x-key": planted } }, { url: `${at.url}?token=${planted}` }]) {
+      const sent = { question: "?", mcp_servers: [{ ...at, ...secret }] }
+      assert.strictEqual(lackOf(storeSent(sent, planId, Option.none())), "secret")
+    }
+    const sealed = storeSent(written(requestOf([{ type: "bearer", token: "" }])), planId, key)
+    assert.strictEqual(lackOf(sealed, keyOf(8)), "key")
+    assert.strictEqual(lackOf(sealed, Option.none()), "key")
+    const later = { question: "?", agents: [], preferences: { on_busy: "as a later version knows it" } }
+    assert.strictEqual(lackOf({ request: later, secrets: null }), "shape")
+    assert.strictEqual(lackOf({ request: { agents: 7 }, secrets: null }), "shape")
   })
 
   it.prop("cannot be restored without its token, which is not kept without a key", { withBearer }, ({ withBearer }) => {

@@ -2,12 +2,13 @@ import { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Logger } from "effect"
+import { Deferred, Duration, Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { TestClock } from "effect/testing"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
+import { cutWire } from "../postgres/cutWire.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl } from "../stores.ts"
 import { written } from "./written.ts"
@@ -43,7 +44,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 18, name: "logins" },
         { migration_id: 19, name: "cancelled_tasks" },
         { migration_id: 20, name: "plan_ends" },
-        { migration_id: 21, name: "gists" }
+        { migration_id: 21, name: "credential_keys" },
+        { migration_id: 22, name: "gists" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
@@ -166,6 +168,50 @@ from pg_index where indexrelid = 'plans_newest_by_error'::regclass`
       yield* Migrations.run
       assert.deepStrictEqual(yield* index, [{ valid: true, unique: false, whole: true }])
     }).pipe(Effect.provide(process))
+  }).pipe(Effect.scoped)
+)
+
+/** All columns and indexes, and what is in the rows. */
+const schema = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return {
+    columns: yield* sql`
+select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns
+where table_schema = 'public' order by 1, 2`,
+    indexes: yield* sql`
+select pg_get_indexdef(indexrelid) as index, indisvalid from pg_index join pg_class c on c.oid = indexrelid
+where c.relnamespace = 'public'::regnamespace order by 1`,
+    plans: yield* sql`select id, error_code from plans order by 1`,
+    done: yield* sql`select migration_id, name from bowline_migrations order by 1`
+  }
+})
+
+it.live("is continued by the next start, wherever its connection broke", () =>
+  Effect.gen(function* () {
+    const former = Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* Migrations.runOf(Object.fromEntries(Object.entries(Migrations.migrations).slice(0, 6)))
+      for (const statement of written) yield* sql.unsafe(statement)
+    })
+    const whole = yield* Effect.andThen(former, Effect.andThen(Migrations.run, schema)).pipe(
+      Effect.provide(Layer.fresh(PgClient.layer({ url: yield* freshDatabase, maxConnections: 1 })))
+    )
+
+    const url = yield* freshDatabase
+    const direct = PgClient.layer({ url, maxConnections: 1 })
+    yield* Effect.provide(former, Layer.fresh(direct))
+    const wire = yield* cutWire(url)
+    const start = Effect.suspend(() =>
+      Effect.provide(Migrations.run, Layer.fresh(PgClient.layer({ url: wire.url, maxConnections: 1 })))
+    )
+    let breaks = 0
+    for (let isDone = false; !isDone;) {
+      breaks++
+      wire.breakAt({ statement: breaks, when: breaks % 2 === 0 ? "before" : "behind" })
+      isDone = Exit.isSuccess(yield* Effect.exit(start))
+    }
+    assert.isAbove(breaks, 10)
+    assert.deepStrictEqual(yield* Effect.provide(schema, Layer.fresh(direct)), whole)
   }).pipe(Effect.scoped)
 )
 

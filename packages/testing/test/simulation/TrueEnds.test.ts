@@ -61,22 +61,28 @@ const superseding: Change = (run) => ({
   ]
 })
 
-const aside: Change = (run) => ({
-  ...run,
-  windows: ["scripted-1", "scripted-2"].map((credential) => ({
-    at: 100,
-    order: 20,
-    credential,
-    model: null,
-    reason: "auth",
-    until: 90_000
-  }))
-})
+const aside =
+  (reason: string): Change =>
+  (run) => ({
+    ...run,
+    windows: ["scripted-1", "scripted-2"].map((credential) => ({
+      at: 100,
+      order: 20,
+      credential,
+      model: null,
+      reason,
+      until: 90_000
+    }))
+  })
 
 /** A code, and what has to have happened if a plan ends with it. */
 const failures: ReadonlyArray<readonly [string, Change]> = [
   ["provider_rate_limited", lastAttempt(() => ({ result: "rate_limited" }))],
-  ["provider_rate_limited", aside],
+  ["provider_rate_limited", aside("rate_limited")],
+  ["provider_rate_limited", aside("idle_timeout")],
+  ["provider_auth", aside("auth")],
+  ["provider_billing", aside("billing")],
+  ["provider_model_unavailable", aside("model_unavailable")],
   ["provider_auth", lastAttempt(() => ({ result: "auth" }))],
   [
     "provider_transport",
@@ -164,6 +170,10 @@ describe("the end of a plan", () => {
           ...run,
           attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", result: "auth" }))]
         })
+    ],
+    [
+      "the refusal of a key that was asked to wait only",
+      (run: Observed) => failed("provider_auth")(aside("rate_limited")(run))
     ],
     [
       "the storm of long ago",

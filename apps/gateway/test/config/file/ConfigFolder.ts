@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import type { CommandLine } from "../../../src/config/CommandLine.ts"
 import { fromEnvironment } from "../../../src/config/GatewayConfig.ts"
 import { formatProblem } from "../../../src/config/setting/ConfigProblem.ts"
 
@@ -19,9 +20,14 @@ export const folderOf = (files: Readonly<Record<string, string>>) =>
 type Environment = Readonly<Record<string, string>>
 
 /** Reads a configuration with this file. */
-export const load = Effect.fnUntraced(function* (name: string, text: string, environment: Environment = {}) {
+export const load = Effect.fnUntraced(function* (
+  name: string,
+  text: string,
+  environment: Environment = {},
+  commandLine: Partial<CommandLine> = {}
+) {
   const BOWLINE_CONFIG = join(yield* folderOf({ [name]: text }), name)
-  return yield* fromEnvironment({ BOWLINE_CONFIG, ...environment }, false)
+  return yield* fromEnvironment({ BOWLINE_CONFIG, ...environment }, false, commandLine)
 })
 
 /** What is wrong with a configuration with this file, line by line. */

@@ -61,17 +61,24 @@ const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, e
   }
 }
 
-/** Whether each credential for the plan's model was put aside in its time. */
-const isNoneFree = ({ windows }: Observed, { created, plan: { model } }: ObservedPlan, { order }: PlanEnd): boolean => {
+/** What a plan fails with that a window keeps from asking: what keeps a key or a model out is named, the rest passes. */
+const codeOfWindow = (reason: string): string =>
+  ["auth", "billing", "model_unavailable"].includes(reason) ? reason : "rate_limited"
+
+/** Whether each credential for the plan's model was put aside in its time, and one for this reason: a fallback's may end sooner. */
+const isNoneFree = (
+  { windows }: Observed,
+  { created, plan: { model } }: ObservedPlan,
+  { order }: PlanEnd,
+  reason: string
+): boolean => {
   const provider = model.split("/")[0] ?? ""
-  const aside = new Set(
-    windows.flatMap((window) =>
-      window.order < order && window.until >= created.at && window.credential.startsWith(provider)
-        ? [window.credential]
-        : []
-    )
+  const running = windows.filter((window) => window.order < order && window.until >= created.at)
+  const aside = new Set(running.flatMap(({ credential }) => (credential.startsWith(provider) ? [credential] : [])))
+  return (
+    (aside.has(provider) || aside.size >= (provider === "openai" ? 2 : 1)) &&
+    running.some((window) => codeOfWindow(window.reason) === reason)
   )
-  return aside.has(provider) || aside.size >= (provider === "openai" ? 2 : 1)
 }
 
 /** The last request has failed like this, or none could be made. */
@@ -82,7 +89,7 @@ const providerHasFailed =
     return (
       (last !== undefined && isFault(observed, last, reason, end)) ||
       (reason === "transport" && isCutByNetwork(observed, plan, last, end)) ||
-      (reason === "rate_limited" && isNoneFree(observed, plan, end))
+      isNoneFree(observed, plan, end, reason)
     )
   }
 
