@@ -3,9 +3,7 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Schema } from "effect"
 import { continues, isDelta, toEvent, toFrames } from "./EventRow.ts"
-import type { PlanStore } from "./PlanStore.ts"
-
-type Facts = Pick<Plan, "plan_id" | "state" | "final" | "error">
+import type { PlanStore, Told, ToldFacts } from "./PlanStore.ts"
 
 /** An event of a plan, and its number. */
 export type Numbered = { readonly seq: number } & PlanEvent
@@ -107,14 +105,8 @@ export const complete = Effect.fnUntraced(function* (
   }
 })
 
-/** A plan, and the gist on its row: null if it was too long, or if the version before has stored the plan. */
-export interface Told<A extends Facts> {
-  readonly plan: A
-  readonly gist: Schema.Json | null
-}
-
 /** What a plan has come to that is taken over: what is on its row, and the events since then. Undefined if it cannot be read: readers then read the events. */
-export const resume = <A extends Facts>(
+export const resume = <A extends ToldFacts>(
   store: PlanStore["Service"],
   { gist, plan }: Told<A>
 ): Effect.Effect<PlanGist | undefined> =>
@@ -128,7 +120,7 @@ export const resume = <A extends Facts>(
  * What the plan has come to, as it ended, was handed over, or waited last, and its end if it has one. Reads the events only where the row
  * does not tell it.
  */
-export const read = Effect.fnUntraced(function* <A extends Facts>(
+export const read = Effect.fnUntraced(function* <A extends ToldFacts>(
   store: PlanStore["Service"],
   { gist, plan }: Told<A>
 ): Effect.fn.Return<{ readonly seq: number; readonly events: ReadonlyArray<Numbered> }, StorageError> {

@@ -18,7 +18,6 @@ import type { Page, PageRequest } from "./Page.ts"
 import type { Compaction, HandedBack } from "./SessionStore.ts"
 import type { EventRow } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
-import type { Told } from "./PlanGist.ts"
 import type { PlanStart } from "./PlanStart.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
 
@@ -145,6 +144,15 @@ export interface PlanCommit {
   readonly guard: Guard
   readonly changes: ReadonlyArray<PlanChange>
   readonly events: ReadonlyArray<EventRow>
+}
+
+/** What has to be known of a plan to tell its end. */
+export type ToldFacts = Pick<Plan, "plan_id" | "state" | "final" | "error">
+
+/** A plan, and what is on its row of its `PlanGist`: null if that was too long, or if an earlier version has stored the plan. */
+export interface Told<A extends ToldFacts> {
+  readonly plan: A
+  readonly gist: Schema.Json | null
 }
 
 /** One call of a tool, as it is stored. */

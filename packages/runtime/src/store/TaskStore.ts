@@ -6,7 +6,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { Context, type Effect } from "effect"
-import type { Told } from "./PlanGist.ts"
+import type { Told } from "./PlanStore.ts"
 import type { HandedBack } from "./SessionStore.ts"
 
 /** How a task stands for the client of another agent, in the words of A2A. */

@@ -6,7 +6,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { traceIdOf } from "../../remote/PeerClient.ts"
-import type { Schema } from "effect"
+import { Schema } from "effect"
 import * as PlanGist from "../../store/PlanGist.ts"
 import type { Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
@@ -182,9 +182,10 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   tasks: []
 })
 
+const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+
 /** What is on a plan's row of what it has come to. */
-export const gistOf = ({ gist }: PlanRecord): Schema.Json | null =>
-  gist === null ? null : (JSON.parse(gist) as Schema.Json)
+export const gistOf = ({ gist }: PlanRecord): Schema.Json | null => (gist === null ? null : decodeJson(gist))
 
 export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, now: number): PlanRecord => ({
   plan: {
