@@ -30,7 +30,7 @@ import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./edge/a2a/PushNotifications.ts"
 import * as ConfigReload from "./config/ConfigReload.ts"
 import { demoProvider } from "./config/DemoMode.ts"
-import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
+import { GatewayConfig, settingsWithoutEffect } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
@@ -181,7 +181,7 @@ const draining = Layer.effectDiscard(
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const reason of unheeded(config)) {
+      for (const reason of settingsWithoutEffect(config)) {
         yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
       }
       const { serviceLinks } = config

@@ -15,7 +15,7 @@ import { type CredentialRow, CredentialStore } from "../store/CredentialStore.ts
 import { type ProviderCredential, Providers } from "../provider/Providers.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 
-export type { Credential }
+export type { Binding, Credential }
 
 /** The use of a credential for a model, which is named as `provider/model`. */
 interface Use {

@@ -1,5 +1,5 @@
 import { resolve } from "@bowline/domain/plan/PlanRequest"
-import { Duration } from "effect"
+import { Duration, Option, Schema } from "effect"
 import type { Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 import { isSpent } from "./Budgets.ts"
 import { wasAway, wasHindered } from "./Fitness.ts"
@@ -144,6 +144,33 @@ export const sameCalls = ({ attempts }: Observed, { name }: ObservedPlan): numbe
   return Math.max(0, ...counts)
 }
 
+const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+
+/** What the provider said in the end is no JSON. */
+const isNoJson: Cause = (observed, plan, end) =>
+  resolve(plan.request).preferences.response_format !== "text" &&
+  Option.isNone(decodeJson(lastAttempt(observed, plan, end)?.said ?? ""))
+
+/** Its one call has ended otherwise than well. */
+const hasCallFailed: Cause = ({ commits }, { plan, request }, { order }) =>
+  request.call !== undefined &&
+  commits.some(
+    (commit) =>
+      commit.plan_id === plan.plan_id &&
+      commit.order <= order &&
+      commit.changes.some((change) => change._tag === "TaskFinished" && change.state !== "completed")
+  )
+
+/** Its MCP servers were out of reach, at some time behind its start or just before. */
+const isServerAway: Cause = ({ faults }, { created, request }, { at }) =>
+  request.mcp_servers.some(({ required }) => required === true) &&
+  faults.some(
+    ({ fault, from, to }) =>
+      (fault._tag === "McpServer" || fault._tag === "HalfOpen" || fault._tag.startsWith("Network")) &&
+      from <= at &&
+      to >= created.at - onTheWay
+  )
+
 /** What has to have happened for each code. A plan has no other code, and none for a bug. */
 const causes: Readonly<Record<string, Cause>> = {
   context_overflow: (...given) => providerHasFailed("context_overflow")(...given) || isTooLong(...given),
@@ -152,9 +179,9 @@ const causes: Readonly<Record<string, Cause>> = {
   interrupted: isInterrupted,
   budget_exceeded: isBudgetSpent,
   loop_detected: (observed, plan) => sameCalls(observed, plan) >= observed.config.loop.failures - 1,
-  output_invalid: (_, { request }) => resolve(request).preferences.response_format !== "text",
-  tool_failed: (_, { request }) => request.call !== undefined,
-  mcp_unreachable: (_, { request }) => request.mcp_servers.some(({ required }) => required === true)
+  output_invalid: isNoJson,
+  tool_failed: hasCallFailed,
+  mcp_unreachable: isServerAway
 }
 
 /** Whether a failure has the cause that its code names. */
