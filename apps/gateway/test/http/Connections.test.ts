@@ -153,7 +153,7 @@ describe("what is no request", () => {
   it.live.each<[string, string, RegExp]>([
     ["as a stream", "Accept: text/event-stream", /\r\n\r\n(?:.|\n|\r)*event: done\n/],
     ["as one object", "Accept: application/json", /"text":"ab"/]
-  ])("is answered to its end %s, though its caller has closed its own end behind it", ([_, accept, whole]) =>
+  ])("is answered to its end %s, though its caller has closed its own end behind it", ([, accept, whole]) =>
     Effect.gen(function* () {
       const { url } = yield* withHttp("{}", [[say("a"), wait("200 millis"), say("b")]])
       const socket = yield* open(url)
@@ -173,7 +173,7 @@ describe("what is no request", () => {
     ["one object", "HTTP/1.1", "application/json"],
     ["a stream of HTTP/1.0", "HTTP/1.0", "text/event-stream"],
     ["one object of HTTP/1.0", "HTTP/1.0", "application/json"]
-  ])("for %s ends its plan when its caller has left without a reset", ([_, version, accept]) =>
+  ])("for %s ends its plan when its caller has left without a reset", ([, version, accept]) =>
     Effect.gen(function* () {
       const { provider, url } = yield* withHttp("{}", [[say("a"), stall]])
       const socket = yield* open(url)
