@@ -87,7 +87,10 @@ describe("a client that asks again and again", () => {
         // What `tasks/get` of MCP asks.
         assert.strictEqual((yield* counted(services.plans.get(anonymous, id))).statements, 1)
         assert.strictEqual((yield* counted(services.plans.approvalsOf(anonymous, id))).statements, 1)
-      }).pipe(Effect.scoped, Effect.provide(TestKit.layerOnStore({ script }).pipe(Layer.provideMerge(Layer.merge(stores, Logger.layer([]))))))
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(TestKit.layerOnStore({ script }).pipe(Layer.provideMerge(Layer.merge(stores, Logger.layer([])))))
+      )
     )
   }
 })
