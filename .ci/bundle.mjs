@@ -62,7 +62,8 @@ await build({
       input: {
         [basename(bundle, ".mjs")]: join(root, "apps/gateway/src/main.ts"),
         // The sources find these beside them.
-        ValidationWorker: join(root, "packages/runtime/src/tool/internal/ValidationWorker.ts")
+        ValidationWorker: join(root, "packages/runtime/src/tool/internal/ValidationWorker.ts"),
+        PostgresWorker: join(root, "packages/storage-sql/src/embedded/internal/PostgresWorker.ts")
       },
       output: { entryFileNames: "[name].mjs", chunkFileNames: "[name]-[hash].mjs" }
     }

@@ -5,6 +5,7 @@ import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
+import * as NamedModels from "@bowline/runtime/unstable/config/NamedModels"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
 import { defaultPreset, noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -17,7 +18,6 @@ import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
-import * as ProviderMetrics from "@bowline/runtime/unstable/telemetry/ProviderMetrics"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as Warnings from "@bowline/runtime/unstable/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
@@ -30,11 +30,12 @@ import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./edge/a2a/PushNotifications.ts"
 import * as ConfigReload from "./config/ConfigReload.ts"
 import { demoProvider } from "./config/DemoMode.ts"
-import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
+import { GatewayConfig, settingsWithoutEffect } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as PageFiles from "./page/PageFiles.ts"
 import * as LogLine from "./telemetry/LogLine.ts"
 import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
@@ -181,7 +182,7 @@ const draining = Layer.effectDiscard(
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const reason of unheeded(config)) {
+      for (const reason of settingsWithoutEffect(config)) {
         yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
       }
       const { serviceLinks } = config
@@ -200,7 +201,7 @@ const addresses = ({ consoleEnabled }: Config) =>
   Layer.effectDiscard(
     HttpServer.addressFormattedWith((url) =>
       Effect.andThen(
-        consoleEnabled ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
+        consoleEnabled && PageFiles.isBuilt("console") ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
         Effect.logInfo(`Listening on ${url}`)
       )
     )
@@ -252,7 +253,7 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config, plans)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
-    Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
+    Layer.provide(NamedModels.layer(config.configuredModels)),
     // A SIGHUP that comes while the gateway starts is heeded, too.
     Layer.provide(ConfigReload.layer(config)),
     Layer.provide(telemetry(config))

@@ -1,5 +1,10 @@
 import { assert, describe, it } from "vitest"
-import type { BowlineError } from "../src/Bowline.ts"
+import { once } from "node:events"
+import { createServer, type ServerResponse } from "node:http"
+import { gzipSync } from "node:zlib"
+import { type BowlineError, makeBowline } from "../src/Bowline.ts"
+import { systemClock } from "../src/Clock.ts"
+import { fullJitter } from "../src/Requests.ts"
 import { answered, json, planId, problem, settle, stream } from "./Gateway.ts"
 import { setUp, watch } from "./Reading.ts"
 
@@ -78,6 +83,52 @@ describe("what answers in the place of a gateway", () => {
   })
 })
 
+/** What a server does with the second request for a plan. */
+const middles: ReadonlyArray<readonly [what: string, code: string, answer: (response: ServerResponse) => void]> = [
+  ["a redirect to a page", "unexpected_response", (response) => response.writeHead(302, { location: "/login" }).end()],
+  [
+    "a body that says gzip and is none",
+    "network",
+    (response) => response.setHeader("content-encoding", "gzip").end("<html>")
+  ],
+  ["bytes of gzip that do not say so", "ended", (response) => response.end(gzipSync("<html>"))],
+  ["a page that calls itself a stream", "ended", (response) => response.end("<html>\n\n</html>\n\n")],
+  ["a reset", "network", (response) => response.destroy()]
+]
+
+it.each(middles)("a cut behind good frames is also, over a real connection: %s", async (_, code, answer) => {
+  let requests = 0
+  const server = createServer((request, response) => {
+    request.resume()
+    response.setHeader("connection", "close").setHeader("content-type", "text/event-stream")
+    if (request.url === "/login") response.setHeader("content-type", "text/html").end("<html>")
+    else if (++requests === 2) answer(response)
+    else if (requests === 1) response.end(frames.slice(0, 4).join(""))
+    else response.end(frames.slice(4).join(""))
+  })
+  await once(server.listen(0, "127.0.0.1"), "listening")
+  try {
+    const address = server.address()
+    const cuts: Array<string> = []
+    const clock = { ...systemClock, random: () => 0 }
+    const bowline = makeBowline({
+      options: {
+        baseUrl: `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`,
+        onEvent: (event) => {
+          if (event.type === "cut") cuts.push(event.error.code)
+        }
+      },
+      clock,
+      backoff: fullJitter(clock)
+    })
+    const ids: Array<number> = []
+    for await (const { id } of bowline.plan(question)) ids.push(id)
+    assert.deepStrictEqual([ids, cuts], [all, ["ended", code]])
+  } finally {
+    server.close()
+  }
+})
+
 describe("a gateway that has never answered", () => {
   const refused = () =>
     new TypeError("fetch failed", { cause: new AggregateError([new Error("connect ECONNREFUSED ::1:2")]) })
@@ -149,6 +200,19 @@ describe("a gateway that has never answered", () => {
         "Cannot reach http://gateway:3774: CORS refuses pages of https://app.example: add it to cors.origins"
       )
       assert.strictEqual(modes.filter((mode) => mode === "no-cors").length, 1)
+      // Nor is the other request waited for without an end.
+      const silent = setUp({
+        baseUrl: "http://gateway",
+        giveUpAfterMs: 1_000,
+        fetch: (_, { mode } = {}) =>
+          mode === "no-cors" ? new Promise(() => {}) : Promise.reject(new TypeError("Failed to fetch"))
+      })
+      const unknown = watch(silent.bowline.plan(question))
+      await silent.advance(1_000 + 9_999)
+      assert.isFalse(unknown.isOver)
+      await silent.advance(1)
+      assert.strictEqual(unknown.error?.message, "Cannot reach http://gateway: Failed to fetch")
+
       const own = setUp({ baseUrl: "https://app.example", fetch, giveUpAfterMs: 1_000 })
       const away = watch(own.bowline.plan(question))
       await own.advance(1_000)

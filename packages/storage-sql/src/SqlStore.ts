@@ -56,9 +56,8 @@ export const layerNoDeps = (options: Options) =>
     SqlApprovalStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
-    SqlCredentialStore.layer,
+    Layer.provideMerge(SqlCredentialStore.layer, SqlGatewayId.layer),
     SqlLoginStore.layer,
-    SqlGatewayId.layer,
     options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory,
     // No other process could receive notices, and the one connection of the embedded database cannot wait for them.
     options.isShared ? SqlNotices.layer : Notices.layerMemory

@@ -31,7 +31,9 @@ const leaseTime = Layer.effect(
               age("leases", "expires_at", duration),
               age("replicas", "expires_at", duration),
               age("credentials_state", "until", duration),
-              age("credentials_state", "last_used_at", duration)
+              age("credentials_state", "opened_at", duration),
+              age("credentials_state", "last_used_at", duration),
+              age("credentials_state", "succeeded_at", duration)
             ])
           )
         )

@@ -66,7 +66,7 @@ export const logIn = async (key: string): Promise<string | undefined> => {
       return undefined
     }
     const wait = response.headers.get("retry-after")
-    if (response.status === 429) return `Too many wrong keys. Try again in ${wait ?? "60"} s.`
+    if (response.status === 429) return `Too many requests. Try again in ${wait ?? "60"} s.`
     return response.status === 401 ? "The gateway does not know this key." : `The gateway answered ${response.status}.`
   } catch {
     return "The gateway cannot be reached. Try again."

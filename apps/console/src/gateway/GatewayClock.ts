@@ -29,5 +29,5 @@ setInterval(() => {
   if (!document.hidden) tick.value = Date.now()
 }, 1_000)
 
-/** The gateway's time, in epoch milliseconds. Who reads it is shown anew once a second while the tab is visible. */
+/** The gateway's time, in epoch milliseconds. A component that reads it renders again each second while the tab is visible. */
 export const now = (): number => Math.max(tick.value, Date.now()) + skew.value

@@ -1,20 +1,13 @@
-import { BowlineError, createBowline, type Frame, initialView, type Plan, reduce } from "@bowline/client"
+import { createBowline } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
 import { sleep } from "../gateway/GatewayClock.ts"
-import { bowline, fetchOwn, signedOut, woken } from "../gateway/Gateway.ts"
+import { fetchOwn, signedOut, woken } from "../gateway/Gateway.ts"
+import { makeDrawing } from "./Drawing.ts"
+import { makeHearing } from "./Hearing.ts"
+import { makePlanRecord } from "./PlanRecord.ts"
 import { isOver, settled } from "./Settled.ts"
 import { takeSlot } from "./StreamSlot.ts"
 import { isWatched, wantStream } from "./Visibility.ts"
-
-/**
- * How the page hears of the plan.
- *
- *     reading ⇄ lost      the stream, and the wait for its next connection
- *     polling             other tabs have all streams of this browser
- *     paused              nobody has looked at the tab for 30 s, or it is logged out
- *     over                all events are here
- */
-export type Hearing = "reading" | "lost" | "polling" | "paused" | "over"
 
 /** How often a plan is asked for that is not streamed, in milliseconds. */
 const pollEvery = 2_000
@@ -25,93 +18,43 @@ const doubtAfter = 10_000
 /** How long the events of a plan that is over may take before its record is shown without them, in milliseconds. */
 const replayWithin = 700
 
-/** Whether asking again gives the same answer. A login that has expired is no refusal: the reading goes on behind it. */
-const isRefusal = (error: unknown): error is BowlineError =>
-  error instanceof BowlineError && (error.status === 400 || error.status === 403 || error.status === 404)
-
 /** Follows a plan to its end, over every cut, until it is stopped. Leaving it does not touch the plan. */
 export const followPlan = (planId: string) => {
   const startedAt = Date.now()
-  const view = signal(initialView)
-  const plan = signal<Plan | undefined>(undefined)
-  const hearing = signal<Hearing>("reading")
-  const lostAt = signal<number | undefined>(undefined)
   const heardAt = signal<number | undefined>(undefined)
-  const problem = signal<BowlineError | undefined>(undefined)
-  const stopped = new AbortController()
+  const { close, connect, hearing, lose, lostAt, pause, answer } = makeHearing()
+  const record = makePlanRecord(planId, { answer, lose })
+  const { check, plan, problem } = record
 
-  /** Whether a stream is open. While it is, its own watch says when it is lost. */
-  let isConnected = false
-
-  const lose = () => {
-    if (isConnected || hearing.peek() === "over") return
-    lostAt.value ??= Date.now()
-    hearing.value = "lost"
-  }
-  const hear = () => {
-    lostAt.value = undefined
-    if (hearing.value === "lost") hearing.value = "reading"
+  const isPlanOver = () => {
+    const known = plan.peek()
+    return known !== undefined && isOver(known)
   }
 
-  // A burst of frames is shown once, with the next picture that the browser draws.
-  let pending: Array<Frame> = []
-  let drawing = 0
-  const draw = () => {
-    drawing = 0
-    const record = plan.peek()
-    const isReplay = record !== undefined && isOver(record) && hearing.peek() !== "over"
-    if (isReplay && Date.now() - startedAt < replayWithin) return later()
-    const frames = pending
-    pending = []
-    view.value = frames.reduce(reduce, view.peek())
-  }
-  const later = () => {
-    if (drawing === 0 && !stopped.signal.aborted) drawing = requestAnimationFrame(draw)
-  }
-
-  let asking: AbortController | undefined
-  const check = async (): Promise<void> => {
-    asking?.abort()
-    const own = new AbortController()
-    asking = own
-    try {
-      const answer = await bowline.plans.get(planId, { signal: own.signal })
-      if (asking !== own || stopped.signal.aborted) return
-      plan.value = answer
-      problem.value = undefined
-      if (hearing.value !== "lost") hear()
-    } catch (error) {
-      if (asking !== own || stopped.signal.aborted) return
-      if (isRefusal(error)) problem.value = error
-      else lose()
-    }
-  }
+  // The events of a plan that is over are shown all at once, if they come soon.
+  const drawing = makeDrawing(() => isPlanOver() && hearing.peek() !== "over" && Date.now() - startedAt < replayWithin)
 
   const client = createBowline({
     baseUrl: location.origin,
     fetch: fetchOwn,
     giveUpAfterMs: Number.POSITIVE_INFINITY,
     onEvent: (event) => {
-      isConnected = event.type === "connected"
-      if (isConnected) hear()
-      else {
-        lose()
-        void check()
-      }
+      if (event.type === "connected") return connect()
+      close()
+      lose()
+      void check()
     }
   })
 
   /** Reads events until the plan is over or the reading is ended from outside. */
   const read = async (signal: AbortSignal): Promise<void> => {
-    const after = pending.at(-1)?.id ?? view.peek().lastId
     const doubt = setInterval(() => {
       if (Date.now() - (heardAt.peek() ?? startedAt) > doubtAfter) void check()
     }, doubtAfter / 2)
     try {
-      for await (const frame of client.attach(planId, { after, signal })) {
+      for await (const frame of client.attach(planId, { after: drawing.lastId(), signal })) {
         heardAt.value = Date.now()
-        pending.push(frame)
-        later()
+        drawing.add(frame)
         if (frame.event === "done") hearing.value = "over"
       }
     } finally {
@@ -121,28 +64,33 @@ export const followPlan = (planId: string) => {
     await check()
   }
 
+  /** Reads the stream where there is a place for it, or where it is over soon. Else asks how far the plan is. */
+  const readOrPoll = async (signal: AbortSignal): Promise<void> => {
+    const release = await takeSlot()
+    try {
+      if (release !== undefined || isPlanOver()) {
+        hearing.value = "reading"
+        return await read(signal)
+      }
+      hearing.value = "polling"
+      wantStream()
+      await sleep(pollEvery, signal)
+      if (!signal.aborted) await check()
+    } finally {
+      if (!signal.aborted) close()
+      release?.()
+    }
+  }
+
   const follow = async (signal: AbortSignal): Promise<void> => {
     await check()
     while (!signal.aborted && hearing.value !== "over" && problem.value === undefined) {
-      const release = await takeSlot()
       try {
-        const isRecord = plan.value !== undefined && isOver(plan.value)
-        if (release !== undefined || isRecord) {
-          hearing.value = "reading"
-          await read(signal)
-        } else {
-          hearing.value = "polling"
-          wantStream()
-          await sleep(pollEvery, signal)
-          if (!signal.aborted) await check()
-        }
+        await readOrPoll(signal)
       } catch (error) {
         if (signal.aborted) return
-        if (isRefusal(error)) problem.value = error
+        record.fail(error)
         lose()
-      } finally {
-        if (!signal.aborted) isConnected = false
-        release?.()
       }
       if (hearing.value === "lost") await sleep(pollEvery, signal)
     }
@@ -150,14 +98,14 @@ export const followPlan = (planId: string) => {
 
   const unwatch = effect(() => {
     if (!isWatched.value || signedOut.value) {
-      if (hearing.peek() !== "over") hearing.value = "paused"
+      pause()
       return undefined
     }
     const own = new AbortController()
     untracked(() => void follow(own.signal))
     return () => {
       own.abort()
-      isConnected = false
+      close()
     }
   })
 
@@ -170,7 +118,7 @@ export const followPlan = (planId: string) => {
 
   return {
     /** What is known of the plan. Its record settles what its stream has left open. */
-    view: computed(() => settled(view.value, plan.value)),
+    view: computed(() => settled(drawing.view.value, plan.value)),
     plan,
     hearing,
     /** Since when nothing can be heard, and when the last event came, by this machine's clock. */
@@ -180,11 +128,10 @@ export const followPlan = (planId: string) => {
     problem,
     check,
     stop: () => {
-      stopped.abort()
       unwatch()
       unwake()
-      asking?.abort()
-      cancelAnimationFrame(drawing)
+      record.stop()
+      drawing.stop()
     }
   }
 }

@@ -116,25 +116,4 @@ describeInBrowser("a login", () => {
         assert.deepStrictEqual(faults, [])
       })
   )
-
-  it.live("waits after five wrong keys, and says so", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([], keys)
-      const { faults, page } = yield* openPage(url)
-      yield* Effect.promise(async () => {
-        for (let wrong = 0; wrong < 5; wrong++) {
-          const refused = page.waitForResponse((response) => response.url().endsWith("/session"))
-          await logIn(page, `wrong-${wrong}`)
-          assert.strictEqual((await refused).status(), 401)
-          await dialog(page).getByRole("button", { name: "Log in", disabled: false }).waitFor()
-        }
-        await logIn(page, "key-of-ann")
-        await dialog(page)
-          .getByRole("alert")
-          .getByText(/wrong keys/)
-          .waitFor()
-      })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
 })

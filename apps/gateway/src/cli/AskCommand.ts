@@ -77,7 +77,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
   const gateway = yield* GatewayClient.make
   const frames = gateway.client.plan(payload, { idempotencyKey: (yield* UuidGenerator)() })
   const seen = Watch.nothing()
-  const display = yield* Watch.display(gateway, seen, !question.json)
+  const display = yield* Watch.display(gateway, seen, { asks: true, printsText: !question.json })
   const watching = yield* Effect.forkScoped(Watch.watch(gateway, frames, seen, display))
 
   const cancel = Effect.gen(function* () {

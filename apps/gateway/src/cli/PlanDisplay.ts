@@ -1,23 +1,34 @@
 import type { PlanFrame, PlanView } from "@bowline/client"
 import { Clock, Effect, Schedule } from "effect"
 import { styleText } from "node:util"
+import * as Advice from "./Advice.ts"
+import * as Approvals from "./Approvals.ts"
 import * as Progress from "./Progress.ts"
 import * as StatusLine from "./StatusLine.ts"
-import { isWatched } from "./TerminalConfig.ts"
-import { harmless, oneLine } from "./TerminalText.ts"
+import { columnsOf, isWatched } from "./TerminalConfig.ts"
+import { harmless, oneLine, widthOf } from "./TerminalText.ts"
 
 const dim = (line: string): string => styleText("dim", line, { stream: process.stderr })
 
+/** What a terminal of so many columns shows of a plan's name: an id that is cut in two lines cannot be selected. */
+const breakName = (text: string, columns: number): ReadonlyArray<string> =>
+  widthOf(text) <= columns ? [text] : text.split(/ (?=in session )/)
+
+interface Options {
+  readonly view: () => PlanView
+  /** Whether the answer goes to stdout. */
+  readonly printsText: boolean
+  /** How an approval is given by hand. */
+  readonly byHand: (request: Approvals.ApprovalRequest) => string
+  /** Sends a decision. Without it nobody is asked for one. */
+  readonly decide?: Approvals.Decide | undefined
+}
+
 /**
  * Shows a plan, frame by frame. On a terminal: its text on stdout as it comes, and on stderr a line for what is worth one and a line of
- * status, which goes with the scope. Where stderr is none, only what somebody has to do, and the answer on stdout when it is whole. `answer` says
- * how an approval is given.
+ * status, which goes with the scope. Where stderr is none, only warnings and what somebody has to do, and the answer on stdout when it is whole.
  */
-export const make = Effect.fnUntraced(function* (
-  answer: (frame: Extract<PlanFrame, { readonly event: "approval.requested" }>) => string,
-  view: () => PlanView,
-  printsText: boolean
-) {
+export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, view }: Options) {
   const { stderr, stdout } = process
   const started = yield* Clock.currentTimeMillis
   /** The stream is cut, and is not resumed yet. */
@@ -66,13 +77,21 @@ export const make = Effect.fnUntraced(function* (
     }
   }
 
+  const approvals = decide !== undefined && Approvals.canAsk() ? yield* Approvals.make(line, decide, byHand) : undefined
+
   const onFrame = (frame: PlanFrame, before: PlanView): void => {
     isCut = false
     if (isStreaming) stream(frame)
     else if (printsText && frame.event === "final") stdout.write(`${frame.data.text}\n`)
     const text = Progress.describe(frame, before)
-    if (text !== undefined && (stderr.isTTY || frame.event === "approval.requested")) line.line(dim(oneLine(text)))
-    if (frame.event === "approval.requested") line.line(answer(frame))
+    const advice = Advice.describe(frame, before)
+    const concerns = advice !== undefined || frame.event === "approval.requested" || frame.event === "notice"
+    if (text !== undefined && (stderr.isTTY || concerns)) {
+      for (const one of breakName(oneLine(text), columnsOf(stderr))) line.line(dim(one))
+    }
+    if (advice !== undefined) line.line(harmless(advice))
+    if (approvals !== undefined) approvals.onFrame(frame)
+    else if (frame.event === "approval.requested") line.line(byHand(frame))
   }
 
   yield* Effect.addFinalizer(() => Effect.sync(line.endLine))
@@ -85,9 +104,12 @@ export const make = Effect.fnUntraced(function* (
     }),
     /** The last line, for a terminal only. No status comes after it: the process may end at any moment. */
     leave: (text: string) =>
-      Effect.sync(() => {
-        isLeaving = true
-        if (stderr.isTTY) line.line(text)
-      })
+      Effect.andThen(
+        approvals?.stop ?? Effect.void,
+        Effect.sync(() => {
+          isLeaving = true
+          if (stderr.isTTY) line.line(text)
+        })
+      )
   }
 })

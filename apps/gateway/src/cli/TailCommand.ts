@@ -29,7 +29,7 @@ const run = Effect.fnUntraced(function* ({ json, plan }: { readonly json: boolea
   const display = json
     ? yield* lines(toJson)
     : process.stdout.isTTY
-      ? yield* Watch.display(gateway, seen, true)
+      ? yield* Watch.display(gateway, seen, { asks: false, printsText: true })
       : yield* lines(toLine)
 
   yield* Effect.raceFirst(

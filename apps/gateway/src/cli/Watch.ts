@@ -9,6 +9,8 @@ import {
 } from "@bowline/client"
 import type { BowlineError } from "@bowline/client/effect"
 import { Deferred, Effect, Queue, Stream } from "effect"
+import { toDecide } from "./Advice.ts"
+import type { Decide } from "./Approvals.ts"
 import { type Ended, failed } from "./Ended.ts"
 import { explain, type GatewayClient, neverBegun } from "./GatewayClient.ts"
 import { printLine, tell } from "./Output.ts"
@@ -29,17 +31,21 @@ interface Display {
   readonly onCut: Effect.Effect<void>
 }
 
-/** Shows the plan while the scope is open, and says how its approvals are given. */
-export const display = ({ hasKey, url }: GatewayClient, seen: Seen, printsText: boolean) =>
-  PlanDisplay.make(
-    ({ data: { plan_id, task_id } }) => {
-      const key = hasKey ? `-H "Authorization: Bearer $BOWLINE_API_KEY" ` : ""
-      const route = new URL(`/plans/${plan_id}/approvals/${task_id}`, url).href
-      return `  approve, or reject: curl ${route} ${key}-H 'Content-Type: application/json' -d '{"decision":"approve"}'`
-    },
-    () => seen.view,
-    printsText
-  )
+/** Shows the plan while the scope is open, and says how its approvals are given, or asks for them. */
+export const display = (
+  { client, hasKey, url }: GatewayClient,
+  seen: Seen,
+  { asks, printsText }: { readonly asks: boolean; readonly printsText: boolean }
+) => {
+  const decide: Decide = ({ data: { plan_id, task_id } }, { decision, note }) =>
+    client.use((bowline, signal) => bowline.plans.approve(plan_id, task_id, decision, { note, signal }))
+  return PlanDisplay.make({
+    view: () => seen.view,
+    printsText,
+    byHand: (request) => toDecide(request, url, hasKey),
+    decide: asks ? decide : undefined
+  })
+}
 
 /** Before the first frame a request is repeated a few times only: a gateway answers it with a frame at once. */
 const maxFailuresBefore = 3

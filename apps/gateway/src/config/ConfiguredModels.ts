@@ -29,13 +29,19 @@ export const choose = (
   const names = providers.length === 0 ? [demoProvider] : providers.map(({ name }) => name)
   const isOffered = (name: string) =>
     names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
+  const named = [
+    ...(summaryModel === undefined ? [] : [summaryModel]),
+    ...(allowedModels ?? []).filter((name) => !/[*?[\]{}!]/.test(name)),
+    ...file.presets.flatMap(({ preferences }) => preferences.model ?? [])
+  ]
   const asked = { model, fallbackModels, summaryModel: summaryModel ?? [] }
   const expected = `Expected models of a provider that is configured: ${names.join(", ")}`
   return {
     model,
     fallbackModels,
     summaryModel,
-    configured: summaryModel === undefined ? configured : configured.union(new Set([summaryModel])),
+    /** All that the configuration names, also those that callers may not. */
+    configured: configured.union(new Set(named)),
     allows: (name: string) => isOffered(name) && isNamed(name),
     misfits: [
       ...modelNames.flatMap((name): ReadonlyArray<Misfit> =>

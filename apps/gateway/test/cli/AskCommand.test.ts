@@ -213,6 +213,51 @@ describe("bowline ask", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
+  it.live("says on stderr what the plan waits for, with the command that helps, and what it warns of", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const task = { task_id: "00000000-0000-4000-8000-000000000003", remote_task_id: null, remote_context_id: null }
+      const started = { ...task, tool: "ann_pay", kind: "peer", agent: "ann", skill: "pay", agent_did: null, input: {} }
+      const final = { stop_reason: "stop", text: "a", usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
+      const events = [
+        ["session", { external_session_id: "Ann's", created: false }],
+        ["queued", { position: 2, reason: "session_busy" }],
+        ["queued", { position: 1, reason: "session_busy" }],
+        ["plan", { model: "demo/model", deadline_at: at }],
+        ["notice", { code: "card_unavailable", message: "The card of ann \u001b[2J cannot be read" }],
+        ["step", { step: 1, attempt: 1 }],
+        ["task.started", { ...started, agent_did_source: null }],
+        [
+          "task.finished",
+          { ...task, state: "input-required", duration_ms: 7, error: { code: "x", message: "Which?" } }
+        ],
+        ["task.finished", { ...task, state: "auth-required", duration_ms: 7 }],
+        ["task.finished", { ...task, state: "completed", duration_ms: 7 }],
+        ["final", final],
+        ["done", {}]
+      ] as const
+      const moves = events.map(([event, payload], index) =>
+        write(frame({ seq: index + 1, at, event, payload: JSON.stringify(payload) }))
+      )
+      const host = yield* network.serve(() =>
+        Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: toStream(moves) })
+      )
+      for (const flags of [[], ["--json"]]) {
+        const { code, stderr } = yield* (yield* ask(host.url, "What?", ...flags)).ended
+        assert.strictEqual(code, 0)
+        assert.deepStrictEqual(stderr.split("\n"), [
+          String.raw`… waits for its session, place 2. Who has it: bowline plans --session 'Ann'\''s' --state running`,
+          "! The card of ann ␛[2J cannot be read",
+          "✗ ann_pay input-required: Which? (7ms)",
+          String.raw`  answer: bowline ask "…" --session 'Ann'\''s'`,
+          "✗ ann_pay auth-required (7ms)",
+          String.raw`  when that is done: bowline ask "…" --session 'Ann'\''s'`,
+          ""
+        ])
+      }
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
   it.live("cancels its plan on Ctrl-C", () =>
     Effect.gen(function* () {
       const { url, provider } = yield* start([[stall]])

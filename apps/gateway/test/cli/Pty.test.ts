@@ -13,7 +13,12 @@ import * as GatewayProcess from "../plan/GatewayProcess.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { hasPty, interrupt, onPty } from "./Pty.ts"
 
-const planLine = /^plan_[0-9a-f-]{36} in session \S+$/
+/** The first lines of a plan. On a narrow terminal its ids have lines of their own, so that none is cut in two. */
+const assertName = (lines: ReadonlyArray<string>, columns = 80) => {
+  const id = "plan_[0-9a-f-]{36}"
+  const session = "in session session_[0-9a-f-]{36}"
+  assert.match(lines.join("\n"), new RegExp(columns < 100 ? `^${id}\n${session}(?:\n|$)` : `^${id} ${session}(?:\n|$)`))
+}
 const retracted = "↺ The text above is retracted: the answer begins again"
 
 const at = "2026-01-02T03:04:05.678Z"
@@ -48,14 +53,15 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
         // Three drawings, each in the place of the one before.
         for (let draws = 0, sign = " "; draws < 3; draws++) {
           const lines = yield* terminal.shows(new RegExp(`^[^${sign}] \\d+s · ${status}$`, "mu"))
-          assert.lengthOf(lines, 2)
-          sign = lines[1]?.slice(0, 1) ?? ""
+          assert.lengthOf(lines, columns === 200 ? 2 : 3)
+          sign = lines.at(-1)?.slice(0, 1) ?? ""
         }
         yield* Deferred.succeed(proceed, undefined)
-        const { code, lines } = yield* terminal.ended
+        const { code, lines, wraps } = yield* terminal.ended
         assert.strictEqual(code, 0)
-        assert.match(lines[0] ?? "", planLine)
-        assert.deepStrictEqual(lines.slice(1), ["日本語 answer"])
+        assertName(lines, columns)
+        assert.deepStrictEqual(lines.slice(columns === 200 ? 1 : 2), ["日本語 answer"])
+        if (columns >= 80) assert.strictEqual(wraps, 0)
       }),
       { concurrency: 2, discard: true }
     )
@@ -72,8 +78,8 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       )
       const { code, lines } = yield* (yield* onPty(["ask", "What?"], { BOWLINE_URL: url })).ended
       assert.strictEqual(code, 0)
-      const [first, half, ...rest] = lines
-      assert.match(first ?? "", planLine)
+      assertName(lines)
+      const [half, ...rest] = lines.slice(2)
       assert.deepStrictEqual(
         [half, ...rest.filter((line) => !line.startsWith("↻"))],
         ["half␛[2J", retracted, String.raw`whole␛]0;title␇ \u009b31m`, "line two"]
@@ -90,7 +96,7 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       const { code, lines } = yield* (yield* onPty(["ask", "What?"], { BOWLINE_URL: url })).ended
       assert.strictEqual(code, 0)
       assert.deepStrictEqual(
-        lines.slice(1).filter((line) => !line.startsWith("↻")),
+        lines.slice(2).filter((line) => !line.startsWith("↻")),
         ["one two", retracted, "one three"]
       )
     })
@@ -102,15 +108,15 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       const environment = { BOWLINE_URL: url }
       const coloured = yield* onPty(["ask", "What?"], environment, { redirect: ">/dev/null" })
       const ended = yield* coloured.ended
-      assert.lengthOf(ended.lines, 1)
-      assert.match(ended.lines[0] ?? "", planLine)
+      assert.lengthOf(ended.lines, 2)
+      assertName(ended.lines)
       assert.include(coloured.output.text, "\u001b[2mplan_")
       const plain = yield* onPty(["plans"], { ...environment, NO_COLOR: "1" })
       const [titles] = (yield* plain.ended).lines
       assert.match(titles ?? "", /^PLAN +STATE +CREATED +QUESTION/)
       assert.notInclude(plain.output.text, "\u001b[")
       const dumb = yield* onPty(["ask", "What?"], { ...environment, TERM: "dumb" })
-      assert.deepStrictEqual((yield* dumb.ended).lines.slice(1), ["answer"])
+      assert.deepStrictEqual((yield* dumb.ended).lines.slice(2), ["answer"])
       assert.notInclude(dumb.output.text, "\u001b[")
     })
   )
@@ -133,6 +139,10 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
         new RegExp(`QUESTION +WHY  SESSION\n${id}  completed  \\d+s ago  +日本語 [long ]{50,}… +s$`, "u")
       )
       assert.deepStrictEqual([narrow.wraps, usual.wraps, wide.wraps], [2, 0, 0])
+      yield* post(`${url}/plan`, { question: "In a session without a name" })
+      const sessions = yield* (yield* onPty(["sessions"], { BOWLINE_URL: url })).ended
+      assert.match(sessions.lines[1] ?? "", /^session_[0-9a-f-]{36} {2}\d+s ago /)
+      assert.strictEqual(sessions.wraps, 0)
     })
   )
 
@@ -153,8 +163,8 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       yield* terminal.type(interrupt)
       const { code, lines } = yield* terminal.ended
       assert.strictEqual(code, 130)
-      assert.match(lines[1] ?? "", /^half(?:\^C)?$/)
-      assert.deepStrictEqual(lines.slice(2), ["Cancelling the plan. Ctrl-C quits at once", "Cancelled"])
+      assert.match(lines[2] ?? "", /^half(?:\^C)?$/)
+      assert.deepStrictEqual(lines.slice(3), ["Cancelling the plan. Ctrl-C quits at once", "Cancelled"])
       const [plan] = yield* plansOf(url)
       assert.deepInclude(plan?.["error"], { code: "aborted", reason: "cancelled" })
     })
@@ -167,14 +177,14 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
         url.pathname.endsWith("/cancel") ? Effect.never : Effect.succeed(stalledPlan)
       )
       const terminal = yield* onPty(["ask", "What?"], { BOWLINE_URL: host.url })
-      yield* terminal.shows(/ in session /)
+      yield* terminal.shows(/in session /)
       yield* terminal.type(interrupt)
       yield* host.requests.awaitCount(2)
       // Within half a second a signal is the echo of the first one.
       yield* Effect.raceFirst(terminal.ended, Effect.repeat(terminal.type(interrupt), Schedule.spaced("100 millis")))
       const { lines } = yield* terminal.ended
       const said = lines.map((line) => line.replaceAll("^C", "")).filter((line) => line !== "")
-      assert.deepStrictEqual(said.slice(1), ["Cancelling the plan. Ctrl-C quits at once"])
+      assert.deepStrictEqual(said.slice(2), ["Cancelling the plan. Ctrl-C quits at once"])
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
@@ -198,7 +208,7 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       const { code, lines } = yield* terminal.ended
       assert.strictEqual(code, 0)
       assert.deepStrictEqual(
-        lines.slice(1).filter((line) => !line.startsWith("↻")),
+        lines.slice(2).filter((line) => !line.startsWith("↻")),
         ["half", retracted, "whole"]
       )
     }).pipe(Effect.provide(LoopbackNetwork.layer))

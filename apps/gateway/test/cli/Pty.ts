@@ -11,18 +11,23 @@ const quote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`
 
 /**
  * Runs the command line on a terminal of so many columns: `script` has the terminal, and an emulator shows what a person would see.
- * `redirect` is for the shell. It is killed with the scope.
+ * `redirect` is for the shell, and `after` what it does behind the command. It is killed with the scope.
  */
 export const onPty = (
   args: ReadonlyArray<string>,
   environment: Readonly<Record<string, string>>,
-  { columns = 80, redirect = "" }: { readonly columns?: number; readonly redirect?: string } = {}
+  {
+    after = "",
+    columns = 80,
+    redirect = ""
+  }: { readonly after?: string; readonly columns?: number; readonly redirect?: string } = {}
 ) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const screen = new xterm.Terminal({ cols: columns, rows: 40, scrollback: 1_000, allowProposedApi: true })
       const words = [process.execPath, bowline, ...args].map(quote).join(" ")
-      const command = `stty rows 40 cols ${columns}; exec ${words} ${redirect}`
+      const run = after === "" ? `exec ${words} ${redirect}` : `${words} ${redirect}; ${after}`
+      const command = `stty rows 40 cols ${columns}; ${run}`
       const child = spawn("script", ["-qefc", command, "/dev/null"], {
         env: { PATH: process.env["PATH"], TERM: "xterm-256color", ...environment },
         stdio: "pipe",

@@ -162,29 +162,19 @@ describe("a login to the console", () => {
     })
   )
 
-  it.effect("waits for a minute after five wrong keys, also with the right one", () =>
+  it.live("lets nobody be locked out by the wrong keys of others at the same address", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], keys)
-      yield* logIn(url, "key-of-ann")
-      yield* TestClock.adjust("1 hour")
-      for (let wrong = 0; wrong < 5; wrong++) {
-        assert.strictEqual((yield* logIn(url, "key-of-ann")).status, 204)
-        const { body, status } = yield* logIn(url, `wrong-${wrong}`)
+      for (let wrong = 0; wrong < 12; wrong++) {
+        const { body, headers, status } = yield* logIn(url, `wrong-${wrong}`)
         assert.deepStrictEqual([status, body["code"]], [401, "unauthorized"])
-        yield* TestClock.adjust("10 seconds")
-      }
-      for (const key of ["wrong", "key-of-ann"]) {
-        const { body, headers, status } = yield* logIn(url, key)
-        assert.deepStrictEqual([status, body["code"]], [429, "rate_limited"])
-        assert.strictEqual(headers.get("retry-after"), "10")
         assert.isEmpty(headers.getSetCookie())
       }
-      yield* TestClock.adjust("10 seconds")
       assert.strictEqual((yield* logIn(url, "key-of-ann")).status, 204)
     })
   )
 
-  it.live("says which field of a wrong body is wrong, and does not count it as a wrong key", () =>
+  it.live("says which field of a wrong body is wrong", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], keys)
       for (const body of [

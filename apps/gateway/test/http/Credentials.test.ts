@@ -1,7 +1,9 @@
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { post, send, start } from "./RunningGateway.ts"
+import { createHash } from "node:crypto"
+import { dump } from "../plan/Databases.ts"
+import { post, send, start, stores } from "./RunningGateway.ts"
 
 const keys = ["planted-key-one", "planted-key-two"] as const
 const pool = { OPENAI_API_KEYS: keys.join(), OPENAI_API_KEY: "planted-key-three" }
@@ -57,10 +59,74 @@ describe("credentials", () => {
         assert.deepStrictEqual(others, [])
       }
       const skipped = yield* post(`${url}/plan`, { question: "?" })
-      assert.deepInclude(skipped.body["error"], { code: "provider_rate_limited" })
+      assert.deepInclude(skipped.body["error"], { code: "provider_model_unavailable", retryable: false })
       const cleared = yield* send(`${url}/credentials/openai-2/clear`, { method: "POST" })
       assert.deepInclude(cleared.body, { id: "openai-2", windows: [] })
       assert.strictEqual((yield* post(`${url}/plan`, { question: "?" })).body["state"], "completed")
+    })
+  )
+
+  it.live("are named where a refused key keeps plans from being answered, and are forgotten with a corrected key", () =>
+    Effect.gen(function* () {
+      const { DATABASE_URL, ...database } = yield* stores.postgres
+      const settings = (key: string) => ({ ...database, DATABASE_URL, OPENAI_API_KEY: key })
+      const [wrong, replica] = [
+        yield* start([[error(401)]], settings("planted-wrong-key")),
+        yield* start([], settings("planted-wrong-key"))
+      ]
+      const refused = yield* post(`${wrong.url}/plan`, { question: "?" })
+      assert.deepInclude(refused.body["error"], { code: "provider_auth", retryable: false })
+      for (const { url } of [wrong, replica]) {
+        const { body } = yield* post(`${url}/plan`, { question: "?" })
+        const { code, message, retryable } = body["error"] as Record<string, unknown>
+        assert.deepStrictEqual([code, retryable], ["provider_auth", false])
+        assert.match(
+          String(message),
+          /openai-1 is blocked for auth since \d{4}-\S+Z, until \d{4}-\S+Z\. .*bowline credentials clear openai-1$/
+        )
+      }
+      const corrected = yield* start([[say("there it is")]], settings("planted-right-key"))
+      assert.strictEqual((yield* post(`${corrected.url}/plan`, { question: "?" })).body["state"], "completed")
+      const rows = (yield* dump(DATABASE_URL)).get("credentials_state") ?? ""
+      assert.include(rows, "openai-1")
+      for (const text of ["planted", createHash("sha256").update("planted-right-key").digest("base64url")]) {
+        assert.notInclude(rows, text)
+      }
+    })
+  )
+
+  it.live("have a window of a day at most, and no row for a model that a caller has made up", () =>
+    Effect.gen(function* () {
+      const { DATABASE_URL, ...database } = yield* stores.postgres
+      const script = [
+        [error(404, { message: "There is no such model" })],
+        [error(429, {}, { "retry-after": "2592000" })],
+        [error(429, {}, { "retry-after": "9".repeat(300) })]
+      ]
+      const { url } = yield* start(script, {
+        ...database,
+        ...pool,
+        DATABASE_URL,
+        BOWLINE_ALLOWED_MODELS: "openai/*",
+        BOWLINE_MAX_RETRIES: "0"
+      })
+      const made = yield* post(`${url}/plan`, { question: "?", preferences: { model: "openai/made-up" } })
+      assert.deepInclude(made.body["error"], { code: "provider_model_unavailable" })
+      for (let key = 1; key <= 2; key++) yield* post(`${url}/plan`, { question: "?" })
+      const { body } = yield* post(`${url}/plan`, { question: "?" })
+      assert.deepInclude(body["error"], { code: "provider_rate_limited", retryable: true })
+      const shown = (yield* send(`${url}/credentials`)).body["credentials"] as ReadonlyArray<{
+        readonly windows: ReadonlyArray<Record<"model" | "reason" | "until", string>>
+      }>
+      const ends = shown.flatMap(({ windows }) => windows.filter(({ reason }) => reason === "rate_limited"))
+      assert.strictEqual(ends.length, 2)
+      for (const { until } of ends) {
+        const left = Date.parse(until) - Date.now()
+        assert.isTrue(left > 86_300_000 && left <= 86_400_500, String(left))
+      }
+      const rows = (yield* dump(DATABASE_URL)).get("credentials_state") ?? ""
+      assert.include(rows, "gpt-5-mini")
+      assert.notInclude(rows, "made-up")
     })
   )
 

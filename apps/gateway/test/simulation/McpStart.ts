@@ -49,10 +49,12 @@ const decodeFailure = Schema.decodeUnknownEffect(
   )
 )
 
+const limits = ["max_steps", "max_tool_calls", "max_total_tokens", "tool_timeout_ms", "response_format"]
+
 /** Whether a question can be asked by the tool `plan`, which has neither keys nor preferences such as budgets, and knows the agents of presets only. */
 export const canAsk = ({ body, key }: Parameters<Start>[0]): boolean => {
   const { agents, mcp_servers, preferences } = decodeQuestion(body)
-  const hasBudget = ["max_steps", "max_tool_calls", "max_total_tokens"].some((name) => name in preferences)
+  const hasBudget = limits.some((name) => name in preferences)
   if (key !== undefined || hasBudget || preferences["approval"] === "always") return false
   return isDeepStrictEqual([agents, mcp_servers], [[], []])
 }

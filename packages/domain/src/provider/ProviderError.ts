@@ -11,9 +11,10 @@ interface Details {
 export class Billing extends Data.TaggedClass("billing")<Details & { readonly retryAfterMs?: number }> {
   readonly isRetryable = false
 }
-/** The provider has not said in a code why it refuses: it may refuse this request only, and take others with the same key. */
+/** `isUnexplained`: no code says why. Then the provider may refuse this request only, and take others with the same key. */
 interface Refusal extends Details {
   readonly isUnexplained?: boolean
+  readonly retryAfterMs?: number
 }
 
 /** The key is wrong, or may not do this. */

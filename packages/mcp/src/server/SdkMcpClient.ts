@@ -109,13 +109,21 @@ export const make = Effect.gen(function* () {
     /** Connects once more, unless another call has done so meanwhile. */
     const renew = (gone: ServerLink.ServerLink) =>
       Effect.suspend(() =>
-        link === gone
-          ? Effect.andThen(
-              end(gone),
-              Effect.map(open(options), (next) => (link = next))
-            )
-          : Effect.succeed(link)
+        link === gone ? Effect.map(open(options), (next) => (link = next)) : Effect.succeed(link)
       ).pipe((renewing) => renewals.withPermit(renewing))
+    const calls = new Map<ServerLink.ServerLink, number>()
+    /** Uses a link for a call. The link of a session that is gone ends with its last call: the server may still answer what it has taken. */
+    const using = <A, E>(used: ServerLink.ServerLink, call: Effect.Effect<A, E>) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => calls.set(used, (calls.get(used) ?? 0) + 1)),
+        () => call,
+        () =>
+          Effect.suspend(() => {
+            const others = (calls.get(used) ?? 1) - 1
+            calls.set(used, others)
+            return others === 0 && used !== link ? end(used) : Effect.void
+          })
+      )
     const list = new ServerLink.ToolList()
     const connection: McpConnection = {
       tools: Effect.suspend(() => {
@@ -125,15 +133,14 @@ export const make = Effect.gen(function* () {
       hasChanged: Effect.sync(() => list.isOutdated(link)),
       call: Effect.fnUntraced(function* (call, onProgress) {
         const first = link
-        return yield* first.call(call, onProgress).pipe(
+        const asked = first.call(call, onProgress).pipe(
           // The server has not taken the call: its 404 is the answer to it.
           Effect.catchIf(
             ({ isSessionGone }) => isSessionGone && first.hasSession,
-            () => Effect.flatMap(renew(first), (next) => next.call(call, onProgress))
-          ),
-          Effect.tapError(forget(url)),
-          Effect.mapError(toPeerError)
+            () => Effect.flatMap(renew(first), (next) => using(next, next.call(call, onProgress)))
+          )
         )
+        return yield* using(first, asked).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError))
       })
     }
     return connection

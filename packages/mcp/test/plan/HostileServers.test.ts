@@ -317,6 +317,31 @@ it.live(
     }).pipe(Effect.scoped, Effect.provide(memory))
 )
 
+it.live("has the answer of a call that it took before it forgot the session of another one", () =>
+  Effect.gen(function* () {
+    const arrived = yield* Deferred.make<void>()
+    const forgotten = yield* Deferred.make<void>()
+    let calls = 0
+    const call: ScriptedMcpServer.McpScript["call"] = Effect.fnUntraced(function* (request) {
+      if (calls++ === 0) {
+        yield* Deferred.succeed(arrived, undefined)
+        yield* Deferred.await(forgotten)
+      }
+      return ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear" }] })
+    })
+    const server = yield* ScriptedMcpServer.serve({ list, call })
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
+    const tools = yield* connection.tools
+    const known = { ...connection, tools: Effect.succeed(tools) }
+    const first = yield* Effect.forkChild(callTool(known, "forecast", {}))
+    yield* Deferred.await(arrived)
+    yield* server.forgetSessions
+    assert.strictEqual((yield* callTool(known, "forecast", {})).text, "clear")
+    yield* Deferred.succeed(forgotten, undefined)
+    assert.strictEqual((yield* Fiber.join(first)).text, "clear")
+  }).pipe(Effect.scoped, Effect.provide(memory))
+)
+
 it.live("fails a call that a session without an end loses twice", () =>
   Effect.gen(function* () {
     const server = yield* ScriptedMcpServer.serve({

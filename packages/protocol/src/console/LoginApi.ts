@@ -32,8 +32,7 @@ export class LoginApi extends HttpApiGroup.make("login")
       OpenApi.annotations({
         summary: "Log in to the web console",
         description:
-          "Sets a cookie that counts as the key for 12 hours: `__Host-bowline`, or `bowline` over plain HTTP on a loopback name. After " +
-          "five wrong keys in a minute an address gets a 429, for the right key, too."
+          "Sets a cookie that counts as the key for 12 hours: `__Host-bowline`, or `bowline` over plain HTTP on a loopback name."
       })
     ),
     HttpApiEndpoint.delete("end", "/console/session", {

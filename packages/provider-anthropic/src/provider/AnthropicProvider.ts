@@ -40,7 +40,7 @@ export const layerConfig = (
 const make = Effect.fnUntraced(function* (options: AnthropicOptions) {
   const { name = "anthropic", baseUrl = "https://api.anthropic.com", headers = {} } = options
   const key = options.apiKey === undefined ? {} : { "x-api-key": Redacted.value(options.apiKey) }
-  const stream = yield* HttpAttempt.make({
+  const attempt = yield* HttpAttempt.make({
     post: HttpClientRequest.post(HttpAttempt.endpoint(baseUrl, "/v1/messages"), {
       headers: { "anthropic-version": "2023-06-01", ...key, ...headers }
     }),
@@ -48,5 +48,5 @@ const make = Effect.fnUntraced(function* (options: AnthropicOptions) {
     toBody: (request) => toMessagesRequest(request, name),
     answer: MessagesStream
   })
-  return Provider.of({ name, server: HttpAttempt.serverOf(baseUrl), stream })
+  return Provider.of({ name, server: HttpAttempt.serverOf(baseUrl), ...attempt })
 })

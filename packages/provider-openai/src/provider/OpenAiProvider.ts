@@ -43,7 +43,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions, { answer, path
     apiKey === undefined ? (request) => request : HttpClientRequest.bearerToken(apiKey),
     HttpClientRequest.setHeaders(headers)
   )
-  const stream = yield* HttpAttempt.make({
+  const attempt = yield* HttpAttempt.make({
     post,
     secrets: [
       ...(apiKey === undefined ? [] : [Redacted.value(apiKey)]),
@@ -53,7 +53,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions, { answer, path
     toBody: (request) => toBody(request, name),
     answer
   })
-  return Provider.of({ name, server: HttpAttempt.serverOf(baseUrl), stream })
+  return Provider.of({ name, server: HttpAttempt.serverOf(baseUrl), ...attempt })
 })
 
 /**

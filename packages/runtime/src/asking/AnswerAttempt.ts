@@ -89,7 +89,14 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
       timers,
       take,
       cut
-    ).pipe(Effect.flatMap(() => finished(assembly)))
+    ).pipe(
+      Effect.flatMap(() => finished(assembly)),
+      Effect.catchTag("ProviderError", (error) =>
+        Effect.flatMap(pool.judge(Target.use(target), error.reason), (reason) =>
+          Effect.fail(new ProviderError({ reason }))
+        )
+      )
+    )
     return yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(
       listener.within("provider"),
       Effect.ensuring(Effect.sync(listener.ended)),

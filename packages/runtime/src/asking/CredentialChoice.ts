@@ -1,77 +1,21 @@
 import type { CredentialRow } from "../store/CredentialStore.ts"
-import type { Stage } from "@bowline/domain/plan/Outcome"
-import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
-import type { Array as Arrays } from "effect"
-
-/**
- * What a failure puts aside: a credential, one model on a credential, or one model on every credential of its provider.
- * `durations` are milliseconds: those of the first window, of the next one if no attempt succeeds in between, and so on. All
- * further windows last as long as the last one.
- */
-export interface CredentialWindow {
-  readonly scope: "credential" | "credential_model" | "model"
-  readonly durations: Arrays.NonEmptyReadonlyArray<number>
-}
-
-const second = 1_000
-const minute = 60 * second
-const hour = 60 * minute
-
-const cooldown: CredentialWindow = {
-  scope: "credential_model",
-  durations: [30 * second, minute, 5 * minute]
-}
-
-const rejected: CredentialWindow = {
-  scope: "credential",
-  durations: [10 * minute, 20 * minute, 40 * minute, 60 * minute]
-}
-
-const unpaid: CredentialWindow = { scope: "credential", durations: [5 * hour, 10 * hour, 20 * hour, 24 * hour] }
-
-const until = (window: CredentialWindow, retryAfterMs: number | undefined): CredentialWindow =>
-  retryAfterMs === undefined ? window : { ...window, durations: [retryAfterMs] }
-
-/**
- * The window that a failure opens, by the table of `docs/reference/provider.md`; undefined if the credential is not to blame.
- * `stage` is the stage of the plan: a credential is blamed in the stages `provider` and `compaction` only, and for silence only
- * in the stage `provider`.
- */
-export const windowFor = (reason: ProviderErrorReason, stage: Stage): CredentialWindow | undefined => {
-  if (stage !== "provider" && stage !== "compaction") return undefined
-  switch (reason._tag) {
-    case "rate_limited":
-      return until(cooldown, reason.retryAfterMs)
-    case "first_token_timeout":
-    case "idle_timeout":
-      return stage === "provider" ? cooldown : undefined
-    case "auth":
-      return rejected
-    case "billing":
-      return until(unpaid, reason.retryAfterMs)
-    case "model_unavailable":
-      return { scope: "model", durations: [5 * minute] }
-    default:
-      return undefined
-  }
-}
+import { type Binding, isPassing, soonest } from "./CredentialWindow.ts"
 
 export type CredentialChoice =
   | { readonly _tag: "Free"; readonly id: string }
-  /** Milliseconds until a credential is free again; 0 if one is free and to be avoided. */
-  | { readonly _tag: "None"; readonly retryAfterMs: number }
+  /** `binding` keeps the plan from asking; undefined if a credential is free and to be avoided. */
+  | { readonly _tag: "None"; readonly binding: Binding | undefined }
 
-/** Milliseconds until the last window that binds the credential for this model ends. */
-const leftMs = (rows: ReadonlyArray<CredentialRow>, id: string, model: string): number =>
-  rows.reduce(
-    (left, row) =>
-      row.window !== null &&
-      (row.credential === null || row.credential === id) &&
-      (row.model === null || row.model === model)
-        ? Math.max(left, row.window.leftMs)
-        : left,
-    0
+/** What binds the credential for this model: of several windows the last to end, but one that does not pass before those that do. */
+const bindingOf = (rows: ReadonlyArray<CredentialRow>, id: string, model: string): Binding | undefined => {
+  const windows = rows.flatMap(({ window, ...row }) =>
+    window !== null && (row.credential === null || row.credential === id) && (row.model === null || row.model === model)
+      ? [{ ...window, credential: id }]
+      : []
   )
+  const [first] = windows.toSorted((a, b) => Number(isPassing(a)) - Number(isPassing(b)) || b.leftMs - a.leftMs)
+  return first && { ...first, leftMs: Math.max(...windows.map(({ leftMs }) => leftMs)) }
+}
 
 /**
  * Chooses among the credentials that no window binds: the preferred one, else the one that is unused for the longest time.
@@ -92,10 +36,14 @@ export const choose = (
     readonly lastUsed: (id: string) => number
   }
 ): CredentialChoice => {
-  const left = ids.map((id) => leftMs(rows, id, model))
-  const free = ids.filter((id, index) => left[index] === 0 && !avoid.has(id))
+  const bindings = ids.map((id) => bindingOf(rows, id, model))
+  const unbound = ids.filter((_, index) => bindings[index] === undefined)
+  const free = unbound.filter((id) => !avoid.has(id))
   const [first, ...others] = free
-  if (first === undefined) return { _tag: "None", retryAfterMs: Math.min(...left) }
+  if (first === undefined) {
+    const binding = unbound.length > 0 ? undefined : soonest(bindings.filter((binding) => binding !== undefined))
+    return { _tag: "None", binding }
+  }
   if (prefer !== null && free.includes(prefer)) return { _tag: "Free", id: prefer }
   return { _tag: "Free", id: others.reduce((best, id) => (lastUsed(id) < lastUsed(best) ? id : best), first) }
 }

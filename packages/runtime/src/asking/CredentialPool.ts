@@ -6,14 +6,16 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Context, Effect, Layer } from "effect"
+import { NamedModels } from "../config/NamedModels.ts"
 import * as Monotonic from "../process/Monotonic.ts"
-import { choose, windowFor } from "./CredentialChoice.ts"
+import { choose } from "./CredentialChoice.ts"
+import { type Binding, judged, windowFor } from "./CredentialWindow.ts"
 import * as MemoryCredentialStore from "../memory/MemoryCredentialStore.ts"
 import { type CredentialRow, CredentialStore } from "../store/CredentialStore.ts"
 import { type ProviderCredential, Providers } from "../provider/Providers.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 
-export type { Credential }
+export type { Binding, Credential }
 
 /** The use of a credential for a model, which is named as `provider/model`. */
 interface Use {
@@ -23,12 +25,12 @@ interface Use {
 }
 
 /**
- * The credential to ask with. `Exhausted`: none is free; one will be in `retryAfterMs` milliseconds, which is 0 if a free one is
- * to be avoided, and undefined if the provider is not configured.
+ * The credential to ask with. `Exhausted`: `binding` is the window that keeps the plan from asking; without one a free credential is to be
+ * avoided, or the provider is not configured.
  */
 export type Picked =
   | { readonly _tag: "Picked"; readonly credential: ProviderCredential }
-  | { readonly _tag: "Exhausted"; readonly retryAfterMs: number | undefined }
+  | { readonly _tag: "Exhausted"; readonly binding: Binding | undefined }
 
 /** How old the stored time of a credential's last use may be, in milliseconds. */
 const useGranularity = 10_000
@@ -65,6 +67,8 @@ export class CredentialPool extends Context.Service<
       readonly avoid: ReadonlySet<string>
       readonly prefer?: string
     }) => Effect.Effect<Picked, StorageError>
+    /** What a failure means, by what the credential has done before. */
+    readonly judge: (use: Use, reason: ProviderErrorReason) => Effect.Effect<ProviderErrorReason>
     /** An attempt has failed in this stage of the plan. Opens the window that belongs to the failure, if any. */
     readonly failed: (
       use: Use & { readonly reason: ProviderErrorReason; readonly stage: Stage }
@@ -87,26 +91,47 @@ export class CredentialPool extends Context.Service<
       /** When this process last stored a use, on the `Monotonic` clock. */
       const stored = new Map<string, number>()
 
+      /** When a credential last succeeded in this process, on the `Monotonic` clock. */
+      const succeededAt = new Map<string, number>()
+      const isNamed = yield* NamedModels
+      /** Windows of models that nobody has configured. Callers may name any number of them, so no row is left of these. */
+      const local = MemoryCredentialStore.make()
+      const storeOf = (model: string | null) => (model === null || isNamed(model) ? store : local)
+      const keyOf = makeKeys(providers, store.salt)
+      const toOwn = (rows: ReadonlyArray<CredentialRow>) => rows.map((row) => ofKey(row, keyOf(row)))
+
       const credentials = providers.all.flatMap(({ name, credentials }) =>
         credentials.map(({ id }) => ({ provider: name, id }))
+      )
+      const list = Effect.map(Effect.all([store.list, local.list]), ([stored, own]) =>
+        toOwn([...stored, ...own.filter(({ model }) => model !== null)])
       )
 
       return {
         pick: Effect.fnUntraced(function* ({ provider, model, session, avoid, prefer }) {
           const pool = providers.get(provider)?.credentials
-          if (pool === undefined) return { _tag: "Exhausted", retryAfterMs: undefined }
-          const { rows, sticky } = yield* store.read(provider, model, session)
+          if (pool === undefined) return { _tag: "Exhausted", binding: undefined }
+          const { rows: stored, sticky } = yield* store.read(provider, model, session)
+          const rows = toOwn([...stored, ...(isNamed(model) ? [] : yield* rowsOf(local, provider, model, session))])
           failures.read(rows)
           const lastUsed = (id: string) => Math.max(chosen.get(id) ?? 0, lastUseOf(rows, id) ?? 0)
           const ids = pool.map(({ id }) => id)
           const choice = choose(ids, rows, { model, prefer: prefer ?? sticky, avoid, lastUsed })
-          if (choice._tag === "None") return { _tag: "Exhausted", retryAfterMs: choice.retryAfterMs }
+          if (choice._tag === "None") return { _tag: "Exhausted", binding: choice.binding }
           const { id } = choice
           if (pool.length > 1 && id !== sticky && avoid.size === 0 && prefer === undefined) {
             chosen.set(id, Math.max(...ids.map(lastUsed)) + 1)
             yield* store.choose(provider, id, session)
           }
           return { _tag: "Picked", credential: pool.find((credential) => credential.id === id) ?? pool[0] }
+        }),
+        judge: Effect.fnUntraced(function* ({ credential }, reason) {
+          if (!("isUnexplained" in reason)) return reason
+          // Without an answer of the store, what this process knows has to do.
+          const rows = yield* Effect.orElseSucceed(list, () => [])
+          const stored = rows.find((row) => row.credential === credential && row.model === null)?.succeededMs
+          const own = (yield* Monotonic.now) - (succeededAt.get(credential) ?? -Infinity)
+          return judged(reason, Math.min(stored ?? Infinity, own))
         }),
         failed: Effect.fnUntraced(function* ({ provider, credential, model, reason, stage }) {
           const window = windowFor(reason, stage)
@@ -116,24 +141,28 @@ export class CredentialPool extends Context.Service<
             credential: window.scope === "model" ? null : credential,
             model: window.scope === "credential" ? null : model
           }
-          const isOpened = yield* store.open(scope, reason._tag, window.durations)
+          const keyed = { ...scope, key: keyOf(scope) }
+          const isOpened = yield* storeOf(scope.model).open(keyed, reason._tag, window.durations)
           failures.add(credential, scope.model)
           if (!isOpened) return
           yield* tellPutAside({ provider, credential, model }, reason, window.scope)
         }),
         succeeded: Effect.fnUntraced(function* ({ provider, credential, model }) {
           const now = yield* Monotonic.now
+          succeededAt.set(credential, now)
           if (!failures.has(credential, model) && now - (stored.get(credential) ?? -Infinity) < useGranularity) return
           stored.set(credential, now)
-          yield* store.succeed(provider, credential, model)
+          const used = { provider, credential, key: keyOf({ provider, credential }) }
+          yield* store.succeed(used, model)
+          if (!isNamed(model)) yield* local.succeed(used, model)
           failures.forget(credential, model)
         }),
-        list: Effect.map(store.list, (rows) => credentials.map(({ provider, id }) => show(provider, id, rows))),
+        list: Effect.map(list, (rows) => credentials.map(({ provider, id }) => show(provider, id, rows))),
         clear: Effect.fnUntraced(function* (id) {
           const known = credentials.find((credential) => credential.id === id)
           if (known === undefined) return yield* new NotFound({ what: "credential" })
-          yield* store.clear(known.provider, id)
-          return show(known.provider, id, yield* store.list)
+          for (const { clear } of [store, local]) yield* clear(known.provider, id)
+          return show(known.provider, id, yield* list)
         })
       }
     })
@@ -145,6 +174,29 @@ export class CredentialPool extends Context.Service<
   )
 }
 
+type Keyed = Pick<CredentialRow, "provider" | "credential">
+
+/** The digests of keys by credential, and of all keys of a provider together; null where no adapter gives one. */
+const makeKeys = (providers: Providers["Service"], salt: string): ((scope: Keyed) => string | null) => {
+  const ofCredentials = new Map<string, string>()
+  const ofProviders = new Map<string, string>()
+  for (const { credentials, name } of providers.all) {
+    const digests = credentials.flatMap(({ id, provider }) => provider.keyDigest?.(`${salt} ${id}`) ?? [])
+    if (digests.length < credentials.length) continue
+    credentials.forEach(({ id }, index) => ofCredentials.set(id, digests[index] ?? ""))
+    ofProviders.set(name, digests.join(" "))
+  }
+  return ({ credential, provider }) =>
+    (credential === null ? ofProviders.get(provider) : ofCredentials.get(credential)) ?? null
+}
+
+/** What is known of a credential with this key: of another key, only when the credential was used. */
+const ofKey = (row: CredentialRow, key: string | null): CredentialRow =>
+  row.key === null || key === null || row.key === key ? row : { ...row, window: null, failures: 0, succeededMs: null }
+
+const rowsOf = (store: CredentialStore["Service"], provider: string, model: string, session: SessionId) =>
+  Effect.map(store.read(provider, model, session), ({ rows }) => rows.filter((row) => row.model !== null))
+
 /** The credentials with failures that count, as far as this process knows: with one model, or with all. */
 class Failures {
   readonly #keys = new Set<string>()
@@ -153,25 +205,25 @@ class Failures {
     for (const { credential, model, failures } of rows) {
       if (credential === null) continue
       if (failures > 0) this.add(credential, model)
-      else this.#keys.delete(keyOf(credential, model))
+      else this.#keys.delete(nameOf(credential, model))
     }
   }
 
   add(credential: string, model: string | null): void {
-    this.#keys.add(keyOf(credential, model))
+    this.#keys.add(nameOf(credential, model))
   }
 
   has(credential: string, model: string): boolean {
-    return this.#keys.has(keyOf(credential, null)) || this.#keys.has(keyOf(credential, model))
+    return this.#keys.has(nameOf(credential, null)) || this.#keys.has(nameOf(credential, model))
   }
 
   forget(credential: string, model: string): void {
-    this.#keys.delete(keyOf(credential, null))
-    this.#keys.delete(keyOf(credential, model))
+    this.#keys.delete(nameOf(credential, null))
+    this.#keys.delete(nameOf(credential, model))
   }
 }
 
-const keyOf = (credential: string, model: string | null): string => `${credential}\n${model ?? ""}`
+const nameOf = (credential: string, model: string | null): string => `${credential}\n${model ?? ""}`
 
 const tellPutAside = Effect.fnUntraced(function* (
   { provider, credential, model }: Use,

@@ -1,4 +1,4 @@
-import { ModelUnavailable, ProviderError, RateLimited } from "@bowline/domain/provider/ProviderError"
+import { ModelUnavailable, ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
@@ -6,6 +6,7 @@ import type { ProviderCredential } from "../provider/Providers.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Asked } from "../telemetry/ProviderMetrics.ts"
 import type { CredentialPool, Picked } from "./CredentialPool.ts"
+import { type Binding, refusal, soonest } from "./CredentialWindow.ts"
 
 /** Whom an attempt asks: a model as `provider/model`, with a credential. */
 export interface Target {
@@ -30,7 +31,7 @@ export const asked = (model: string): Asked => ({ provider: providerOf(model), m
 
 /** Finds targets for the attempts of a session. */
 export interface Targets {
-  /** A free credential for the model, other than those to avoid; else the wait until one is free, if it is known. */
+  /** A free credential for the model, other than those to avoid; else the window that keeps the plan from asking, if there is one. */
   readonly pick: (
     session: SessionId,
     model: string,
@@ -47,7 +48,7 @@ export interface Targets {
     tried: ReadonlySet<string>
   ) => Effect.Effect<Target, StorageError>
   /**
-   * The first of the models that has a free credential. If none has, fails with the soonest time at which one will be free, or with
+   * The first of the models that has a free credential. If none has, fails with what the window was opened for that ends first, or with
    * `model_unavailable` if no provider of these models is configured.
    */
   readonly first: (
@@ -75,19 +76,16 @@ export const make = (pool: CredentialPool["Service"]): Targets => {
       return target
     }),
     first: Effect.fnUntraced(function* (session, models) {
-      const waits: Array<number> = []
+      const bindings: Array<Binding> = []
       for (const model of models) {
         const picked = yield* pick(session, model)
         if (picked._tag === "Picked") return { model, credential: picked.credential }
-        if (picked.retryAfterMs !== undefined) waits.push(picked.retryAfterMs)
+        if (picked.binding !== undefined) bindings.push(picked.binding)
       }
-      const names = models.join(", ")
-      if (waits.length === 0) {
-        const message = `No provider of ${names} is configured. A model is named provider/model`
-        return yield* new ProviderError({ reason: new ModelUnavailable({ message }) })
-      }
-      const message = `No credential is free for ${names}`
-      return yield* new ProviderError({ reason: new RateLimited({ message, retryAfterMs: Math.min(...waits) }) })
+      const binding = soonest(bindings)
+      if (binding !== undefined) return yield* new ProviderError({ reason: refusal(models, binding) })
+      const message = `No provider of ${models.join(", ")} is configured. A model is named provider/model`
+      return yield* new ProviderError({ reason: new ModelUnavailable({ message }) })
     })
   }
 }

@@ -67,7 +67,14 @@ const tokenBytes = 2.5
 
 const byLength: CountTokens = (text) => Buffer.byteLength(text) / tokenBytes
 
-const ofTokenizer: Effect.Effect<CountTokens> = Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base")).pipe(
+/**
+ * The tokenizer. To load it takes a quarter of a second: first its words, and in another turn what it makes of them. A single yield behind an
+ * answer of the disk may end in the same turn.
+ */
+const load: Effect.Effect<CountTokens> = Effect.promise(() => import("gpt-tokenizer/bpeRanks/o200k_base")).pipe(
+  Effect.andThen(Effect.yieldNow),
+  Effect.andThen(Effect.yieldNow),
+  Effect.andThen(Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base"))),
   Effect.map(({ countTokens, setMergeCacheSize }): CountTokens => {
     // The default caches a hundred thousand words.
     setMergeCacheSize(4_096)
@@ -78,10 +85,10 @@ const ofTokenizer: Effect.Effect<CountTokens> = Effect.promise(() => import("gpt
 )
 
 /**
- * Counts for a model, named as `provider/model`: exactly for OpenAI's newer models, rather too many for others. The first run
- * loads the tokenizer, which takes a quarter of a second. Without the package `gpt-tokenizer`, which an app may leave out, it estimates by the length.
+ * Counts for a model, named as `provider/model`: exactly for OpenAI's newer models, rather too many for others. The first run loads the tokenizer.
+ * Without the package `gpt-tokenizer`, which an app may leave out, it estimates by the length.
  */
-export const forModel = (model: string, tokenizer = ofTokenizer): Effect.Effect<CountTokens> =>
+export const forModel = (model: string, tokenizer = load): Effect.Effect<CountTokens> =>
   Effect.map(
     Effect.catchDefect(tokenizer, () => Effect.succeed(byLength)),
     (count): CountTokens =>
@@ -165,8 +172,8 @@ export const weigh = <Message extends Entry>(count: CountTokens, message: Messag
     message.parts.map((part) => ofPart(count, part))
   )
 
-/** Characters to count at once: text without words takes about ten milliseconds. */
-const longestSlice = 8_192
+/** Characters to count at once: of Chinese they take about ten milliseconds. */
+const longestSlice = 4_096
 
 /** Cuts in front of a space if one is near the end, so that words stay whole. */
 const slices = (text: string): ReadonlyArray<string> => {

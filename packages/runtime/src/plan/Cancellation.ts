@@ -5,6 +5,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Deferred, Effect, type Scope } from "effect"
 import type { Page, PageRequest } from "../store/Page.ts"
+import type { Notices } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import type { RemotePlans } from "../stream/RemotePlans.ts"
@@ -73,6 +74,18 @@ export const openPlans = Effect.fnUntraced(function* (
     }
   }
   return open
+})
+
+/** Has the plans of the session that are older than this one end (`superseded`) as soon as nobody reads them, wherever they run. */
+export const outdate = Effect.fnUntraced(function* (
+  notices: Notices["Service"],
+  store: PlanStore["Service"],
+  caller: CallerName,
+  { plan_id: before, session_id: session }: { readonly plan_id?: PlanId; readonly session_id: SessionId }
+) {
+  const older = yield* openPlans(store, caller, { session, ...(before !== undefined && { before }) })
+  if (older.size > 0) yield* notices.publish([{ _tag: "Outdated", plan_ids: Array.from(older) }])
+  return older
 })
 
 /**

@@ -11,6 +11,7 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
 import { type Idempotency, keptFor } from "../store/Idempotency.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import { type NewPlan, type PlanSession, PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -38,6 +39,8 @@ interface Kept {
   readonly sent: unknown
   readonly idempotency?: Idempotency | undefined
   readonly echo?: Schema.Json | undefined
+  /** See `NewPlan`. */
+  readonly replaces: boolean
 }
 
 /** What a plan starts with, its preset included. */
@@ -116,7 +119,7 @@ export class Creations {
     })
   }
 
-  #toStore(start: Start, { sent, echo = null, idempotency }: Kept): NewPlan {
+  #toStore(start: Start, { sent, echo = null, idempotency, replaces }: Kept): NewPlan {
     const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
     const key = config.resume && store.isDurable ? secretKey : Option.none()
@@ -132,6 +135,7 @@ export class Creations {
       })),
       storedRequest: StoredRequest.store(sent, plan_id, key),
       echo,
+      replaces,
       idempotency:
         idempotency === undefined
           ? null
@@ -141,7 +145,7 @@ export class Creations {
 
   #run(
     start: Start,
-    { session_id, external_session_id, created, fence }: PlanSession,
+    { session_id, external_session_id, created, fence }: Omit<PlanSession, "dropped">,
     place: Keeper.Place,
     rest: Pick<Ready, "isEmpty"> & Partial<Pick<Ready, "awaited" | "guard">>
   ): Effect.Effect<RunningPlan> {
@@ -155,6 +159,7 @@ export class Creations {
       ...rest,
       head: { seq: 1, at },
       recent: [toFrame(1, at, { event: "session", data: { external_session_id, created } })],
+      gist: PlanGist.upTo(1),
       resumed: undefined
     }
     return running.run(ready, place)

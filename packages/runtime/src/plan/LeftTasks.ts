@@ -1,11 +1,15 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
-import { allowsUrl, type Permission } from "../config/Permissions.ts"
-import { find, type Presets } from "../config/Presets.ts"
+import { GatewayId } from "../config/GatewayId.ts"
+import { allowsUrl, type Permission, Permissions } from "../config/Permissions.ts"
+import { find, Presets } from "../config/Presets.ts"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 import { endpointOf } from "../store/StoredAgent.ts"
-import type { PeerClient, Route } from "../remote/PeerClient.ts"
+import type { HandedBack } from "../store/SessionStore.ts"
+import { direct, PeerClient, type Route } from "../remote/PeerClient.ts"
+import * as Hops from "./Hops.ts"
 
 const decodeAgent = Schema.decodeUnknownOption(Agent)
 
@@ -65,3 +69,23 @@ export const cancelAll = (
     },
     { discard: true }
   )
+
+/** As `cancelAll`, for what a caller's session has lost: only where that needs no secret of a request, since those are not kept. */
+export const makeCancelLeft = Effect.gen(function* () {
+  const peers = yield* PeerClient
+  const permissions = yield* Permissions
+  const presets = yield* Presets
+  const route = Hops.onward(direct, yield* GatewayId)
+
+  return (caller: CallerName, stored: ReadonlyArray<unknown>, left: ReadonlyArray<HandedBack>): Effect.Effect<void> => {
+    const permission = permissions.forCaller(caller)
+    return Effect.forEach(
+      Map.groupBy(left, ({ preset }) => preset),
+      ([preset, tasks]) => {
+        const agents = reachable(presets, permission, preset, stored)
+        return cancelAll(peers, { agents, route, permission }, tasks)
+      },
+      { discard: true }
+    )
+  }
+})

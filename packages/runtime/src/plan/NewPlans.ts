@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import { type PlanRequest, type ResolvedRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -9,7 +9,7 @@ import {
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, type Schema } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Schema } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
@@ -21,13 +21,15 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { direct, type Route } from "../remote/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { Notices } from "../store/Notices.ts"
-import { PlanStore } from "../store/PlanStore.ts"
+import { type PlanSession, PlanStore } from "../store/PlanStore.ts"
+import { SessionStore } from "../store/SessionStore.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
-import { supersede } from "./Cancellation.ts"
+import { outdate, supersede } from "./Cancellation.ts"
 import { Creations } from "./Creations.ts"
 import * as Hops from "./Hops.ts"
+import * as LeftTasks from "./LeftTasks.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** A question, and who asks it. */
@@ -44,7 +46,17 @@ export interface Asked {
   readonly idempotency?: Idempotency | undefined
   /** With `false`, a key that stands for a plan already is a conflict, also with the same body. */
   readonly joins?: boolean
+  /**
+   * The caller goes on in a chat: plans of the session end as soon as nobody reads them, instead of having their grace. With
+   * `replaces` the plan takes the place of those that were asked with the same `echo`: as it is accepted, their questions and all that came after them
+   * are dropped. It is refused while another plan of the session runs.
+   */
+  readonly chat?: { readonly replaces: boolean } | undefined
 }
+
+/** How long a plan that replaces others waits for those that nobody reads. */
+const endWithin = "500 millis"
+const soon = Schedule.spaced("20 millis")
 
 /** The caller disconnected before the plan was stored. Nobody reads the plan yet. */
 const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
@@ -85,6 +97,28 @@ export class NewPlans extends Context.Service<
       const creations = yield* Creations.make(starts)
       const check = yield* makeCheck
       const notices = yield* Notices
+      const sessions = yield* SessionStore
+      const cancelLeft = yield* LeftTasks.makeCancelLeft
+
+      const cancelDropped = ({ dropped, session_id }: PlanSession, caller: CallerName) =>
+        sessions.find(caller, session_id).pipe(
+          Effect.flatMap(({ agents }) => cancelLeft(caller, agents, dropped)),
+          Effect.ignore({ log: "Warn", message: "remote_task_not_cancelled" })
+        )
+
+      /** Ends the plans of a session that nobody reads. One that is read runs on: then the session is busy. */
+      const endUnread = Effect.fnUntraced(
+        function* (caller: CallerName, name: string | undefined) {
+          if (name === undefined) return
+          const { session_id } = yield* sessions.find(caller, name)
+          const open = yield* outdate(notices, store, caller, { session_id })
+          const isOver = (id: PlanId) => Effect.map(store.get(caller, id), isSettled)
+          yield* Effect.forEach(open, (id) =>
+            Effect.repeat(isOver(id), { until: (over) => over, schedule: soon })
+          ).pipe(Effect.timeoutOption(endWithin))
+        },
+        Effect.catchTag("NotFound", () => Effect.void)
+      )
 
       /** Wakes who waits for what continues a task. A notice that is lost only delays them. */
       const tell = (plan_id: PlanId | undefined) =>
@@ -93,8 +127,10 @@ export class NewPlans extends Context.Service<
           : FiberSet.run(starts, Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }])))
 
       const start = Effect.fnUntraced(function* (given: Asked) {
-        const { caller, request: asked, route: came = direct, sent, ...kept } = given
+        const { caller, request: asked, route: came = direct, sent, chat, ...kept } = given
         const { preset, request } = yield* check(caller, asked, came)
+        const replaces = chat?.replaces === true
+        if (replaces) yield* endUnread(caller, request.session_id)
         const clock = yield* Clock.Clock
         const createdAt = clock.currentTimeMillisUnsafe()
         const { timeout_ms } = request.preferences
@@ -112,11 +148,15 @@ export class NewPlans extends Context.Service<
             deadline: createdAt + timeout_ms,
             endsAt: Monotonic.millis(clock) + timeout_ms
           },
-          { ...kept, sent: sent ?? StoredRequest.written(asked) }
+          { ...kept, replaces, sent: sent ?? StoredRequest.written(asked) }
         )
+        if (session.dropped.length > 0) yield* FiberSet.run(starts, cancelDropped(session, caller))
         if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {
           // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
           yield* supersede(running, store, caller, plan.run.given)
+        } else if (chat !== undefined && session.fence === undefined) {
+          // At worst it waits for their grace.
+          yield* Effect.ignore(outdate(notices, store, caller, plan.run.given))
         }
         yield* tell(request.task_message?.task_id)
         return plan

@@ -7,6 +7,7 @@ import * as Presets from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as Resumption from "../planner/Resumption.ts"
 import { Notices } from "../store/Notices.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import { type AbandonedPlan, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -23,14 +24,14 @@ const leastTaken = 100
 /** How many ends are written side by side. */
 const concurrency = 8
 
-/** A failure with one plan delays no other. */
-const caring = <E>(
+/** Logs why the work on one abandoned plan has failed, so that the work on the others continues. */
+const logFailure = <E>(
   { owner: caller, plan, route }: AbandonedPlan,
-  care: Effect.Effect<void, E>
+  work: Effect.Effect<void, E>
 ): Effect.Effect<void> => {
   const { plan_id, session_id } = plan
   const { request_id } = route
-  return care.pipe(
+  return work.pipe(
     Effect.catchCause((cause) => Effect.logError("recovery_failed", cause)),
     Effect.annotateLogs({ ...(request_id !== undefined && { request_id }), plan_id, session_id, caller })
   )
@@ -63,6 +64,7 @@ const makeResume = Effect.gen(function* () {
       endsAt: (yield* Monotonic.now) + leftMs,
       head: Resumption.headOf(abandoned),
       recent: [],
+      gist: yield* PlanGist.resume(store, abandoned),
       isEmpty: false,
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
@@ -114,7 +116,7 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
       const queued = yield* store.queued(lock.replica)
       const forgotten = queued.filter((id) => !plans.isKnown(id) && !endings.has(id))
       const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten)
-      yield* Effect.forEach(taken, (abandoned) => caring(abandoned, decide(abandoned)), {
+      yield* Effect.forEach(taken, (abandoned) => logFailure(abandoned, decide(abandoned)), {
         concurrency: "unbounded",
         discard: true
       })
@@ -139,7 +141,7 @@ export const layer = Layer.effectDiscard(
     const recover = Effect.gen(function* () {
       if (yield* lock.isSteady) yield* takeOver()
       const due = endings.due(yield* Monotonic.now)
-      yield* Effect.forEach(due, (ending) => caring(ending.abandoned, endings.write(ending)), {
+      yield* Effect.forEach(due, (ending) => logFailure(ending.abandoned, endings.write(ending)), {
         concurrency,
         discard: true
       })

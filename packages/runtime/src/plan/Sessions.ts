@@ -6,19 +6,14 @@ import type { Session, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Effect, Layer, Scope } from "effect"
-import { GatewayId } from "../config/GatewayId.ts"
-import { Permissions } from "../config/Permissions.ts"
-import { Presets } from "../config/Presets.ts"
 import * as LeftTasks from "./LeftTasks.ts"
-import { direct, PeerClient } from "../remote/PeerClient.ts"
 import { cancel, openPlans } from "./Cancellation.ts"
-import * as Hops from "./Hops.ts"
 import { Notices } from "../store/Notices.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
-import { type HandedBack, SessionStore } from "../store/SessionStore.ts"
+import { SessionStore } from "../store/SessionStore.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
 /** How long to wait for a session whose plans have been told to end. */
@@ -82,11 +77,8 @@ export class Sessions extends Context.Service<
       const running = yield* RunningPlans
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
+      const cancelLeft = yield* LeftTasks.makeCancelLeft
       const notices = yield* Notices
-      const peers = yield* PeerClient
-      const permissions = yield* Permissions
-      const presets = yield* Presets
-      const route = Hops.onward(direct, yield* GatewayId)
 
       /** Ends every plan of the session that there is now, or every one that runs. */
       const abortPlans = Effect.fnUntraced(function* (
@@ -100,19 +92,6 @@ export class Sessions extends Context.Service<
           Effect.catchTag(cancel({ running, remote, store: plans }, caller, plan_id), "NotFound", () => Effect.void)
         yield* Effect.forEach(open, end, { concurrency: "unbounded", discard: true })
       })
-
-      const cancelAll = (caller: CallerName, session: Session, left: ReadonlyArray<HandedBack>) => {
-        const permission = permissions.forCaller(caller)
-        const cancelOf = ([preset, tasks]: readonly [string | null, ReadonlyArray<HandedBack>]) => {
-          const agents = LeftTasks.reachable(presets, permission, preset, session.agents)
-          return LeftTasks.cancelAll(peers, { agents, route, permission }, tasks)
-        }
-        return Effect.forEach(
-          Map.groupBy(left, ({ preset }) => preset),
-          cancelOf,
-          { discard: true }
-        )
-      }
 
       /** Why the session is not available. It reads the session by its id, since a new session may have the name by now. */
       const refusal = (caller: CallerName, session: SessionId) =>
@@ -140,7 +119,7 @@ export class Sessions extends Context.Service<
         )
         // Not interrupted when the caller disconnects: the dropped tasks must be cancelled.
         yield* sessions.revert(session_id, fence, to).pipe(
-          Effect.flatMap((left) => cancelAll(caller, session, left)),
+          Effect.flatMap((left) => cancelLeft(caller, session.agents, left)),
           Effect.uninterruptible,
           Effect.catchTag("LeaseLost", () => refusal(caller, session_id))
         )
@@ -154,7 +133,7 @@ export class Sessions extends Context.Service<
           const now = fromMillis(yield* Clock.currentTimeMillis)
           // Not interrupted when the caller disconnects: afterwards nothing names the tasks that peers still have.
           yield* tasks.cancel(caller, plan_id, now).pipe(
-            Effect.flatMap((left) => cancelAll(caller, session, left)),
+            Effect.flatMap((left) => cancelLeft(caller, session.agents, left)),
             Effect.uninterruptible
           )
           yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id: task }]))
@@ -167,7 +146,7 @@ export class Sessions extends Context.Service<
             const left = yield* sessions.handedBack(session_id)
             // Not interrupted when the caller disconnects: after the deletion nothing names the tasks that peers still have.
             return yield* sessions.delete(session_id).pipe(
-              Effect.tap((isDeleted) => (isDeleted ? cancelAll(caller, session, left) : Effect.void)),
+              Effect.tap((isDeleted) => (isDeleted ? cancelLeft(caller, session.agents, left) : Effect.void)),
               Effect.uninterruptible
             )
           })

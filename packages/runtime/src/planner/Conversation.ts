@@ -1,6 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Sampling } from "@bowline/domain/plan/PlanRequest"
-import { MessageId, type Message, type NewMessage } from "@bowline/domain/session/Message"
+import type { Message, NewMessage } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect, type Scope } from "effect"
@@ -16,6 +16,7 @@ import type { McpClient } from "../remote/McpClient.ts"
 import type { PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
+import { questionId } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore, SessionSummary } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
@@ -65,9 +66,9 @@ export interface Conversation {
   readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => ModelRequest
 }
 
-/** The question as the history has it. It is named after its plan: the process that resumes the plan finds it by that name. */
+/** The question as the history has it. */
 const questionOf = (plan: PlanId, text: string): NewMessage => ({
-  message_id: MessageId.make(plan.replace(/^plan_/, "msg_")),
+  message_id: questionId(plan),
   role: "user",
   parts: [{ type: "text", text }]
 })

@@ -196,12 +196,12 @@ class StepCalls {
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
     if (!hasArtifact && end.content !== "" && end.content !== end.error?.message) {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
-      this.#run.tasks.tell(shownArtifact(part.task_id, artifact, this.#options.resultLimit))
+      this.#show(seen, shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }
     return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis)
   })
 
-  /** Tells what a call says on its way, but what readers have `seen` of it from another process. */
+  /** Tells what a call says on its way. */
   #tell(task_id: TaskId, seen: Set<string>, event: PeerEvent): Effect.Effect<void> {
     const { journal } = this.#run.given
     return Effect.suspend(() => {
@@ -213,10 +213,15 @@ class StepCalls {
           event._tag === "Progress"
             ? shownProgress(task_id, event)
             : shownArtifact(task_id, event, this.#options.resultLimit)
-        if (!seen.delete(JSON.stringify(shown.data))) this.#run.tasks.tell(shown)
+        this.#show(seen, shown)
       }
       return Effect.ignore(journal.keepUp)
     })
+  }
+
+  /** Shows an event, unless readers have `seen` it of another process. */
+  #show(seen: Set<string>, event: ShownEvent): void {
+    if (!seen.delete(JSON.stringify(event.data))) this.#run.tasks.tell(event)
   }
 
   #answer(prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart {

@@ -4,6 +4,7 @@ import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientRes
 import * as Monotonic from "../process/Monotonic.ts"
 import type { AnswerStream } from "./AnswerStream.ts"
 import { classify, classifyTransport } from "./Classification.ts"
+import { createHmac } from "node:crypto"
 import * as FailureBody from "./FailureBody.ts"
 import type { Provider, ProviderPart, ProviderRequest } from "./Provider.ts"
 
@@ -92,8 +93,10 @@ export const make = Effect.fnUntraced(function* (wire: HttpWire) {
     return Stream.transformPull(response.stream, (pull) => Effect.succeed(read(pull, answer, clock)))
   })
 
-  return (request: ProviderRequest): ReturnType<Provider["Service"]["stream"]> =>
-    Stream.unwrap(Effect.mapError(attempt(request), toError))
+  return {
+    keyDigest: (salt: string) => createHmac("sha256", JSON.stringify(wire.secrets)).update(salt).digest("base64url"),
+    stream: (request) => Stream.unwrap(Effect.mapError(attempt(request), toError))
+  } satisfies Partial<Provider["Service"]>
 })
 
 const toError = (reason: ProviderErrorReason) => new ProviderError({ reason })

@@ -93,6 +93,11 @@ export class Provider extends Context.Service<
     /** The server, if the provider is asked over HTTP: for the spans. */
     readonly server?: { readonly address: string; readonly port: number }
     /**
+     * A digest of the key, and of whatever else it proves itself with, that does not lead to them: another key has another one, and so has
+     * another salt. Without it a window binds whatever the key is.
+     */
+    readonly keyDigest?: (salt: string) => string
+    /**
      * One attempt: one request, no retry. The stream either ends with exactly one `Finished` as its last part, or fails.
      * Interruption closes the connection at once.
      */

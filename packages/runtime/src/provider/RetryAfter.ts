@@ -8,9 +8,12 @@ const duration = /^(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?$/
 
 const numeral = (text: string): number | undefined => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined)
 
+/** No server is believed that asks for more, in milliseconds: whatever it counts, somebody may end it before. */
+export const longest = 24 * 60 * 60_000
+
 /** A wait that is past or unreadable counts as absent: it would make a hot loop. */
 const positive = (millis: number | undefined): number | undefined =>
-  millis !== undefined && millis > 0 ? Math.ceil(millis) : undefined
+  millis !== undefined && millis > 0 ? Math.min(Math.ceil(millis), longest) : undefined
 
 const until = (date: string, now: number): number | undefined =>
   Option.getOrUndefined(Option.map(DateTime.make(date), (at) => DateTime.toEpochMillis(at) - now))

@@ -14,6 +14,8 @@ export const Notice = Schema.TaggedUnion({
   TakenOver: { plan_id: PlanId },
   /** Somebody asked to abort the plan. */
   AbortRequested: { plan_id: PlanId },
+  /** A newer question waits for the session of these plans: each of them ends as soon as nobody reads it. */
+  Outdated: { plan_ids: Schema.Array(PlanId) },
   /** Somebody has decided about a call of the plan. */
   ApprovalDecided: { plan_id: PlanId, task_id: TaskId },
   /** The client of the plan has come back to `reader`: others no longer read the plan in its place. */

@@ -5,7 +5,7 @@ import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/d
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Cost, Usage } from "@bowline/domain/plan/Usage"
-import type { Message, NewMessage } from "@bowline/domain/session/Message"
+import { type Message, MessageId, type NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
@@ -15,7 +15,7 @@ import type { Route } from "../remote/PeerClient.ts"
 import type { KnownToolId } from "./ApprovalStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
-import type { Compaction } from "./SessionStore.ts"
+import type { Compaction, HandedBack } from "./SessionStore.ts"
 import type { EventRow } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import type { PlanStart } from "./PlanStart.ts"
@@ -32,6 +32,11 @@ export interface NewPlan extends PlanStart {
   readonly storedRequest: StoredRequest
   /** What the protocol in which the caller asked repeats of the request later, such as the fields of a response; null if it repeats nothing. */
   readonly echo: Schema.Json | null
+  /**
+   * As the plan is created, the session loses the questions of the plans that have the same `echo`, and every message after the
+   * first of them.
+   */
+  readonly replaces: boolean
   /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
   /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
@@ -46,7 +51,12 @@ export interface PlanSession {
   readonly created: boolean
   /** The fence of the session's lease, if the plan got it: then the plan is `running`. */
   readonly fence: number | undefined
+  /** Of the calls that the plan has dropped as it was created: what their peers have handed back. */
+  readonly dropped: ReadonlyArray<HandedBack>
 }
+
+/** The id of the message that asks a plan's question. The process that resumes the plan finds it by that name. */
+export const questionId = (plan: PlanId): MessageId => MessageId.make(plan.replace(/^plan_/, "msg_"))
 
 /** How far a plan has come, and the model that it asks. */
 export interface Progress {
@@ -107,6 +117,8 @@ export type PlanChange =
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
     } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
+  /** What the plan has come to: the text of `PlanGist`, or null if that is too long. */
+  | { readonly _tag: "Summed"; readonly gist: string | null }
   /**
    * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
    * from now on, and the other replicas are told (`PlansLeft`).
@@ -132,6 +144,15 @@ export interface PlanCommit {
   readonly guard: Guard
   readonly changes: ReadonlyArray<PlanChange>
   readonly events: ReadonlyArray<EventRow>
+}
+
+/** What has to be known of a plan to tell its end. */
+export type ToldFacts = Pick<Plan, "plan_id" | "state" | "final" | "error">
+
+/** A plan, and what is on its row of its `PlanGist`: null if that was too long, or if an earlier version has stored the plan. */
+export interface Told<A extends ToldFacts> {
+  readonly plan: A
+  readonly gist: Schema.Json | null
 }
 
 /** One call of a tool, as it is stored. */
@@ -184,6 +205,8 @@ export interface AbandonedPlan {
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** What is on its row of what it has come to. */
+  readonly gist: Schema.Json | null
   /** The calls that its history has no result for, in their order: some of them may not have started. */
   readonly unanswered: ReadonlyArray<TaskId>
 }
@@ -242,6 +265,11 @@ export class PlanStore extends Context.Service<
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
+    /** The plan with what it has come to, and with its `echo`, if it has one. Another owner's plan is not found. One statement, one row. */
+    readonly told: (
+      owner: CallerName,
+      id: PlanId
+    ) => Effect.Effect<Told<PlanFacts> & { readonly echo: Schema.Json | null }, NotFound | StorageError>
     /** The `echo` that the plan was created with. Another owner's plan is not found, nor is one without an echo, or whose echo was dropped. */
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
     /** Drops the plan's echo. The plan itself stays. */

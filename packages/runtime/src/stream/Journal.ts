@@ -4,11 +4,13 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result } from "effect"
 import * as Alarm from "../process/Alarm.ts"
+import { sizeOf } from "../process/MemorySize.ts"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { fromEvents, isDelta, type PlanFrame, toFrame } from "../store/EventRow.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
@@ -18,12 +20,11 @@ export type Stopped = LeaseLost | StorageError
 /** The last event of a plan that is stored. */
 export type Head = Pick<PlanFrame, "seq" | "at">
 
-/** How many events, and how many characters of events other than deltas, may wait to be written. Beyond that their producer waits. */
+/** How many events, and how many bytes of events and facts, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
-const maxCharacters = 262_144
+const maxBytes = 262_144
 
-const charactersOf = ({ data }: PlanEvent): number =>
-  Object.values(data).reduce<number>((sum, value) => (typeof value === "string" ? sum + value.length : sum), 0)
+const bytesOf = (event: PlanEvent): number => (isDelta(event) ? event.data.delta.length : sizeOf(event.data))
 
 /**
  * The one ordered queue of what a plan writes. Numbers are given when an event is appended; a frame is sent when it is
@@ -41,9 +42,11 @@ export class Journal implements Source {
   #at: string
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
-  #characters = 0
+  #bytes = 0
   #sealed = false
   #releases = false
+  /** What the plan has come to; undefined if that is not known. */
+  #gist: PlanGist.PlanGist | undefined
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
@@ -55,6 +58,7 @@ export class Journal implements Source {
     plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
     guard: Guard,
     { seq, at }: Head,
+    gist: PlanGist.PlanGist | undefined,
     live: LivePlan,
     notify: (source: Source) => void,
     onStopped: (why: Stopped) => void
@@ -63,6 +67,7 @@ export class Journal implements Source {
     this.#guard = guard
     this.#head = seq
     this.#at = at
+    this.#gist = gist
     this.#live = live
     this.#notify = notify
     this.#onStopped = onStopped
@@ -87,12 +92,13 @@ export class Journal implements Source {
 
   /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
   defer(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
-    // What is nothing is never written: a flush would wait for it in vain.
+    // An empty append is never written: a flush would wait for it in vain.
     if (this.#sealed || changes.length + events.length === 0) return
     this.#changes.push(...changes)
     this.#events.push(...events)
     if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true
-    for (const event of events) if (!isDelta(event)) this.#characters += charactersOf(event)
+    for (const event of events) this.#bytes += bytesOf(event)
+    if (changes.length > 0) this.#bytes += sizeOf(changes)
     this.#appended++
   }
 
@@ -124,7 +130,7 @@ export class Journal implements Source {
 
   /** Waits for the writer while too much waits to be written. */
   readonly keepUp: Effect.Effect<void, StorageError> = Effect.suspend(() =>
-    this.#events.length > maxBacklog || this.#characters > maxCharacters ? this.flush : Effect.void
+    this.#events.length > maxBacklog || this.#bytes > maxBytes ? this.flush : Effect.void
   )
 
   /**
@@ -191,28 +197,46 @@ export class Journal implements Source {
     return true
   }
 
+  /** What the plan has come to, when it ends, is handed over, or waits for a decision. */
+  #sum(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): ReadonlyArray<PlanChange> {
+    const before = this.#gist
+    const gist = before && PlanGist.add(before, events)
+    this.#gist = gist
+    const isEnding = changes.some(({ _tag }) => _tag === "Settled" || _tag === "HandedOver")
+    const isTold = events.some((event) => !isDelta(event))
+    if (!isEnding && !(isTold && gist && before && (PlanGist.isWaiting(gist) || PlanGist.isWaiting(before)))) {
+      return []
+    }
+    return [{ _tag: "Summed", gist: gist === undefined ? null : PlanGist.encode(gist) }]
+  }
+
   take(now: number): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
     const events = this.#events
+    const gist = this.#gist
     const changes = this.#changes
     const until = this.#appended
     const first = this.#head + 1
     const time = fromMillis(now)
     const at = time > this.#at ? time : this.#at
-    const rows = Result.try(() => fromEvents(first, at, events))
+    const written = Result.try(() => ({
+      changes: [...changes, ...this.#sum(changes, events)],
+      events: fromEvents(first, at, events)
+    }))
     this.#at = at
     this.#head += events.length
     this.#events = []
     this.#changes = []
-    this.#characters = 0
-    if (Result.isFailure(rows)) {
+    this.#bytes = 0
+    if (Result.isFailure(written)) {
       // What cannot be written as JSON ends its plan, not the writer of all plans.
       this.#head = first - 1
-      this.#stop(new StorageError({ reason: new Rejected({ cause: rows.failure }) }))
+      this.#gist = gist
+      this.#stop(new StorageError({ reason: new Rejected({ cause: written.failure }) }))
       return undefined
     }
     return {
-      commit: { ...this.#plan, guard: this.#guard, changes, events: rows.success },
+      commit: { ...this.#plan, guard: this.#guard, ...written.success },
       stored: () => {
         this.#stored = until
         this.#live.publish(events.map((event, index) => toFrame(first + index, at, event)))
@@ -222,6 +246,8 @@ export class Journal implements Source {
       failed: (error) => {
         // No reader has seen these events, so that their numbers can be given again.
         this.#head = first - 1
+        // It may be what was rejected.
+        this.#gist = undefined
         const settled = changes.filter(({ _tag }) => _tag === "Settled" || _tag === "Released")
         if (settled.length === 0 || changes.length === settled.length) {
           this.#stop(error)

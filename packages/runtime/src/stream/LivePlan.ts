@@ -101,18 +101,25 @@ export class LivePlan {
   readonly #readers = new Set<Reader>()
   readonly #watchers = new Set<() => void>()
   #connected = 0
+  /** Those of the connected ones that nobody is behind now: they may come back, or come for the first time. */
+  #absent = 0
+  #isOutdated = false
   /** Done when the first reader has come. */
   readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
   readonly #scope: Scope.Scope
-  readonly #onAbandoned: () => void
+  readonly #onAbandoned: (isOutdated: boolean) => void
   readonly #grace: Duration.Duration
 
   /**
    * The scope is the plan's. `onAbandoned` is called when the last reader has gone while the plan runs; a disconnected one counts as
-   * connected for the grace.
+   * connected for the grace, unless the plan is outdated.
    */
-  constructor(scope: Scope.Scope, onAbandoned: () => void, grace: Duration.Duration = Duration.zero) {
+  constructor(
+    scope: Scope.Scope,
+    onAbandoned: (isOutdated: boolean) => void,
+    grace: Duration.Duration = Duration.zero
+  ) {
     this.#scope = scope
     this.#onAbandoned = onAbandoned
     this.#grace = grace
@@ -223,11 +230,17 @@ export class LivePlan {
     return recent === undefined ? this.head : reader.after
   }
 
+  /** The session has a newer question: from now on the plan is abandoned as soon as nobody reads it, and no reader is waited for. */
+  outdate(): void {
+    this.#isOutdated = true
+    if (this.#connected === this.#absent && this.#closed === undefined) this.#onAbandoned(true)
+  }
+
   /** Counts as a reader until the first one comes, for so long at most: the plan's readers do not know yet that it is here. */
   awaitReader(within: Duration.Input): Effect.Effect<void> {
     return Effect.acquireUseRelease(
       Effect.sync(() => this.#connected++),
-      () => Effect.asVoid(Effect.timeoutOption(Deferred.await(this.#met), within)),
+      () => this.#absence(Effect.asVoid(Effect.timeoutOption(Deferred.await(this.#met), within))),
       () => Effect.sync(() => this.#gone())
     )
   }
@@ -319,11 +332,24 @@ export class LivePlan {
   /** A reader has disconnected, and counts as connected for this time. */
   #leave(grace: Duration.Duration): Effect.Effect<void> {
     const gone = Effect.sync(() => this.#gone())
-    return Duration.isZero(grace) ? gone : Effect.asVoid(Effect.forkIn(Effect.delay(gone, grace), this.#scope))
+    if (Duration.isZero(grace)) return gone
+    const waiting = Effect.andThen(this.#absence(Effect.sleep(grace)), gone)
+    return Effect.asVoid(Effect.forkIn(waiting, this.#scope, { startImmediately: true }))
+  }
+
+  #absence<A>(wait: Effect.Effect<A>): Effect.Effect<A> {
+    return Effect.acquireUseRelease(
+      Effect.sync(() => {
+        this.#absent++
+        if (this.#isOutdated) this.outdate()
+      }),
+      () => wait,
+      () => Effect.sync(() => this.#absent--)
+    )
   }
 
   #gone(): void {
     this.#connected--
-    if (this.#connected === 0 && this.#closed === undefined) this.#onAbandoned()
+    if (this.#connected === 0 && this.#closed === undefined) this.#onAbandoned(this.#isOutdated)
   }
 }

@@ -60,6 +60,7 @@ export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan
   yield* notices.subscribe((heard) => {
     if (heard._tag === "Reading") for (const id of heard.plan_ids) enter(heard.replica, id)
     if (heard._tag === "Left") for (const id of heard.plan_ids) leave(heard.replica, id)
+    if (heard._tag === "Outdated") for (const id of heard.plan_ids) find(id)?.outdate()
     // Notices were missed meanwhile, so every reader gets the whole time again.
     if (heard._tag === "ListeningChanged") for (const { renewed } of readers.values()) renewed.openUnsafe()
   })

@@ -1,5 +1,6 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect } from "effect"
+import { NamedModels } from "../config/NamedModels.ts"
 import * as GenAi from "./GenAi.ts"
 import * as Instrument from "./Instrument.ts"
 
@@ -52,24 +53,18 @@ const noSummary = counter("compactions.failed", "Summaries that failed, by reaso
 
 const labels = ({ provider, model }: Asked) => ({ [GenAi.provider]: provider, [GenAi.requestModel]: model })
 
-/** Limits the models that have series of their own. */
-type Tell = (asked: Asked) => Asked
-
-/** By default every model has series of its own. An app whose callers may name any model limits that. */
-const Told = Context.Reference<Tell>("@bowline/runtime/telemetry/ProviderMetrics/Told", {
-  defaultValue: () => (asked) => asked
-})
-
-/** Only these models, named as `provider/model`, have series of their own. All others are counted together, as `other`. */
-export const layerOfModels = (models: ReadonlySet<string>): Layer.Layer<never> =>
-  Layer.succeed(Told, (asked) =>
-    models.has(`${asked.provider}/${asked.model}`) ? asked : { ...asked, model: "other" }
-  )
+/** Only models that the configuration names have series of their own. All others are counted together, as `other`. */
+const toldBy =
+  (isNamed: (model: string) => boolean) =>
+  (asked: Asked): Asked =>
+    isNamed(`${asked.provider}/${asked.model}`) ? asked : { ...asked, model: "other" }
 
 const counted =
   (instrument: typeof attempts) =>
   (asked: Asked, errorType: string): Effect.Effect<void> =>
-    Effect.flatMap(Told, (told) => instrument.update(1, { ...labels(told(asked)), [GenAi.errorType]: errorType }))
+    Effect.flatMap(NamedModels, (isNamed) =>
+      instrument.update(1, { ...labels(toldBy(isNamed)(asked)), [GenAi.errorType]: errorType })
+    )
 
 export const retried = counted(retries)
 export const retriesExhausted = counted(exhausted)
@@ -90,7 +85,7 @@ export const attempted = (
   context: Context.Context<never>
 ): void => {
   const { durationMs, errorType, firstContentMs, usage } = told
-  const model = labels(Context.get(context, Told)(asked))
+  const model = labels(toldBy(Context.get(context, NamedModels))(asked))
   const chat = { ...model, [GenAi.operation]: "chat" } as const
   attempts.updateUnsafe(1, { ...model, [GenAi.errorType]: errorType }, context)
   duration.updateUnsafe(durationMs / 1_000, { ...chat, [GenAi.errorType]: errorType }, context)

@@ -56,6 +56,50 @@ describe("Asker", () => {
     }).pipe(provide([]))
   )
 
+  it.effect("says of a refused key that it is refused, as long as no other one is free", () =>
+    Effect.gen(function* () {
+      const asker = yield* Asker
+      const asking = yield* asker.begin(subject, silent)
+      const first = yield* Effect.flip(asking.ask(() => Effect.succeed(question)))
+      assert.deepInclude(first, { code: "provider_auth" })
+      yield* TestClock.adjust("1 minute")
+      const next = yield* Effect.flip(asker.begin(subject, silent))
+      assert.deepInclude(next, { code: "provider_auth", isRetryable: false })
+      assert.strictEqual(
+        next.message,
+        `No credential is free for ${model}: scripted-1 is blocked for auth since 1970-01-01T00:00:00.000Z, until 1970-01-01T00:10:00.000Z. ` +
+          "To end this at once: bowline credentials clear scripted-1"
+      )
+      assert.deepInclude(next.reason, { retryAfterMs: 540_000 })
+      yield* TestClock.adjust("9 minutes")
+      assert.strictEqual((yield* asker.begin(subject, silent)).target().credential.id, "scripted-1")
+    }).pipe(provide([[error(401)]]))
+  )
+
+  it.effect("blocks neither key nor model for a request that is refused without a code behind a success", () =>
+    Effect.gen(function* () {
+      const asker = yield* Asker
+      const ask = Effect.flatMap(asker.begin(subject, silent), ({ ask }) => ask(() => Effect.succeed(question)))
+      yield* ask
+      for (const code of ["provider_bad_request", "provider_model_unavailable", "provider_bad_request"]) {
+        assert.deepInclude(yield* Effect.flip(ask), { code, isRetryable: false })
+      }
+      assert.strictEqual((yield* ask).text, "again")
+      yield* TestClock.adjust("11 minutes")
+      assert.deepInclude(yield* Effect.flip(ask), { code: "provider_auth" })
+      assert.deepInclude(yield* Effect.flip(ask), { code: "provider_auth" })
+    }).pipe(
+      provide([
+        [say("one")],
+        [error(403, { message: "Request blocked" })],
+        [error(403, { message: "Not for this model" })],
+        [error(400, { message: "The tool 'stripe_list_billing_meters' is defined twice" })],
+        [say("again")],
+        [error(403, { message: "Request blocked" })]
+      ])
+    )
+  )
+
   it.effect("gives one whole answer out of several attempts, and lets its listener know what each of them does", () =>
     Effect.gen(function* () {
       const { learned, listener } = listening()

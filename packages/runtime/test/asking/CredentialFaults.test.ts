@@ -124,7 +124,7 @@ describe("CredentialPool", () => {
     () =>
       Effect.gen(function* () {
         const plans = yield* Config.Int("BOWLINE_CREDENTIAL_PLANS").pipe(Config.withDefault(1_000))
-        const { asked, ends } = yield* world("five keys", plans / users)
+        const { asked, ends } = yield* world("other keys", plans / users)
         assert.strictEqual(asked, plans)
         for (const stage of ["queue", "provider", "tool"])
           assert.isAbove(ends.get(`deadline in ${stage}`) ?? 0, 0, stage)

@@ -48,6 +48,9 @@ export class CredentialLedger {
   /** Of each plan the attempt behind which its step goes on. */
   readonly #goingOn = new Map<string, Attempt>()
 
+  /** When a credential last succeeded. */
+  readonly #good = new Map<string, number>()
+
   constructor(ids: ReadonlyArray<string>) {
     this.#ids = ids
   }
@@ -67,10 +70,16 @@ export class CredentialLedger {
   }
 
   /** A request has an answer; `goesOn` if its step may ask again all the same. */
-  succeeds(attempt: Attempt, goesOn: boolean): void {
+  succeeds(attempt: Attempt, goesOn: boolean, now: number): void {
     const { credential, model, plan } = attempt
+    this.#good.set(credential, now)
     for (const on of [model, "*"]) this.#scope(credential, on).count = 0
     if (goesOn) this.#goingOn.set(plan, attempt)
+  }
+
+  /** Whether the key of the credential has shown that it is good, a short time ago. */
+  isTrusted(credential: string, now: number): boolean {
+    return now - (this.#good.get(credential) ?? -Infinity) < 10 * minute
   }
 
   /** A request has failed for this reason, with what that puts aside. */

@@ -19,6 +19,8 @@ export interface Blame {
 export interface Fault {
   readonly reason: ProviderErrorReason["_tag"]
   readonly blame: Blame | undefined
+  /** No code says why: shortly behind a success of the same key it is the request's fault. */
+  readonly isUnexplained?: true
   /** What the provider does; `now` is in milliseconds. */
   readonly happens: (now: number) => ProviderError
 }
@@ -34,10 +36,10 @@ const none: Headers = () => ({})
 
 const of =
   (reason: Fault["reason"], blame?: Blame) =>
-  (status: number, message = "no", headers: Headers = none): Fault => ({
+  (status: number, message = "no", headers: Headers = none, code?: string): Fault => ({
     reason,
     blame,
-    happens: refused(status, { message }, headers)
+    happens: refused(status, { message, code }, headers)
   })
 
 const until = (of: Blame["of"], time: Blame["for"]): Blame => ({ of, for: time })
@@ -63,9 +65,13 @@ export const faults: ReadonlyArray<Fault> = [
   billing(429, "insufficient_quota"),
   of("billing", until("credential", 90_000))(403, "no credits left", () => ({ "retry-after": "90" })),
   auth(401),
-  auth(403, "go away"),
+  { ...auth(403, "go away"), isUnexplained: true },
+  auth(403, "go away", none, "key_revoked"),
   absent(404),
-  absent(403, "your plan does not have this model"),
+  { ...absent(403, "your plan does not have this model"), isUnexplained: true },
+  absent(403, "your plan does not have this model", none, "not_in_plan"),
+  innocent("bad_request")(403, "the input was flagged"),
+  innocent("bad_request")(400, "the tool 'stripe_list_billing_meters' is defined twice"),
   innocent("history_rejected")(400, "tool_calls must be followed by tool messages"),
   innocent("tool_json")(400, "tool_use_failed"),
   innocent("bad_request")(400),
@@ -77,6 +83,7 @@ export const faults: ReadonlyArray<Fault> = [
   limited(750, () => ({ "retry-after-ms": "750" })),
   limited(3_000, () => ({ "x-ratelimit-reset-requests": "3s" })),
   limited(90_000, () => ({ "retry-after": "90" })),
+  limited(24 * 60 * 60_000, () => ({ "retry-after": "2592000" })),
   limited("cooldown", () => ({ "retry-after": "" })),
   limited("cooldown", () => ({ "retry-after": "-5" })),
   limited("cooldown", () => ({ "retry-after": "soon" })),

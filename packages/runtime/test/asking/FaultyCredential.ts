@@ -153,11 +153,12 @@ export const layer = (credential: string, ledger: CredentialLedger, deadlines: R
     return Stream.concat(said, Stream.suspend(end)).pipe(
       Stream.onExit((exit) =>
         Effect.sync(() => {
-          if (Exit.isSuccess(exit)) return ledger.succeeds(attempt, goesOn || isEmpty)
+          if (Exit.isSuccess(exit)) return ledger.succeeds(attempt, goesOn || isEmpty, now())
           const failure = Option.getOrUndefined(Exit.findErrorOption(exit))
           if (failure === undefined || typeof ends === "string") return cut()
           assert.strictEqual(failure.reason._tag, ends.reason)
-          ledger.fails(attempt, ends.reason, ends.blame, now())
+          const isOfRequest = ends.isUnexplained === true && ledger.isTrusted(credential, now())
+          ledger.fails(attempt, ends.reason, isOfRequest ? undefined : ends.blame, now())
         })
       )
     )

@@ -160,6 +160,32 @@ describe("a plan whose process has died", () => {
     }
   )
 
+  it.effect(
+    "shows what a call has made once, though the process died before its end was stored and it is repeated",
+    () => {
+      const agents = [{ ...bob, skills: [{ id: "ask", idempotent: true }] }]
+      const artifact = {
+        _tag: "Artifact",
+        content: hi.content,
+        mediaType: "text/plain",
+        verified: hi.verified
+      } as const
+      const shows: Partial<PeerClient["Service"]> = {
+        call: (_, onEvent) => Effect.andThen(onEvent(artifact), Effect.never)
+      }
+      const again = peer(Effect.succeed(hi), null)
+      return Effect.gen(function* () {
+        const first = yield* mortal({ script: [askBob], peers: shows })
+        const second = yield* mortal({ script: [[say("ok")]], peers: again.peers })
+        const { plan_id } = yield* askAndKill(first, { agents })
+        const events = yield* replayed(second, plan_id)
+        assert.lengthOf(again.calls, 1)
+        const shown = all(events, "task.artifact").map(({ content }) => content)
+        assert.deepStrictEqual(shown, ["hi"])
+      }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+    }
+  )
+
   it.effect("repeats a call with the same id, if its skill says that it may", () => {
     const stuck = peer(Effect.never, null)
     const ready = peer()

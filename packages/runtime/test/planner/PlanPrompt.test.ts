@@ -260,7 +260,7 @@ describe("a prompt that is too long for a step", () => {
   it.effect("puts a key aside that is refused for a summary, like any other", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(3, 850) })
-      assert.strictEqual(single(events, "error").code, "provider_rate_limited")
+      assert.strictEqual(single(events, "error").code, "provider_auth")
       assert.deepInclude((yield* (yield* CredentialPool).list)[0], { state: "out" })
     }).pipe(provide([[error(401)]]))
   )

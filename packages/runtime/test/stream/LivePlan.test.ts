@@ -205,6 +205,33 @@ describe("LivePlan", () => {
     )
   })
 
+  it.effect("is abandoned as soon as nobody reads it, whatever its grace, from when it is outdated", () =>
+    Effect.gen(function* () {
+      const reasons: Array<boolean> = []
+      const live = new LivePlan(yield* Effect.scope, (isOutdated) => void reasons.push(isOutdated), Duration.hours(1))
+      const [one, other] = [yield* comes(Effect.asVoid(live.attach(0))), yield* comes(live.watch(() => undefined))]
+      live.outdate()
+      yield* one.leaves
+      assert.deepStrictEqual(reasons, [])
+      yield* other.leaves
+      assert.deepStrictEqual(reasons, [true])
+    })
+  )
+
+  it.effect("is abandoned at once when it is outdated while all its readers are away", () =>
+    Effect.gen(function* () {
+      for (const away of ["never came", "left"]) {
+        const reasons: Array<boolean> = []
+        const live = new LivePlan(yield* Effect.scope, (isOutdated) => void reasons.push(isOutdated), Duration.hours(1))
+        if (away === "left") yield* (yield* comes(Effect.asVoid(live.attach(0)))).leaves
+        else yield* Effect.forkScoped(live.awaitReader("1 hour"), { startImmediately: true })
+        assert.deepStrictEqual(reasons, [])
+        live.outdate()
+        assert.deepStrictEqual(reasons, [true], away)
+      }
+    })
+  )
+
   it.effect("ends with its plan, though a reader has disconnected within the grace", () =>
     Effect.gen(function* () {
       const plan = yield* Scope.make()

@@ -4,7 +4,7 @@ import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Array, Cause, Effect, Exit, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
 import { TestClock } from "effect/testing"
-import * as ProviderMetrics from "../../src/telemetry/ProviderMetrics.ts"
+import * as NamedModels from "../../src/config/NamedModels.ts"
 import { bob } from "../plan/Bob.ts"
 
 /** Runs a plan to its end, and gives what was traced, what was measured and what was logged. */
@@ -203,7 +203,7 @@ describe("ProviderMetrics", () => {
           config: { fallbackModels: ["scripted/second", "scripted/third"], maxRetries: 0 }
         },
         {},
-        ProviderMetrics.layerOfModels(new Set(["scripted/model"]))
+        NamedModels.layer(new Set(["scripted/model"]))
       )
       assert.deepStrictEqual(counted(measured, "bowline.provider.attempts"), [
         ["scripted model server_error", 1],

@@ -26,7 +26,9 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0017_plan_facts": Changes.planFacts,
   "0018_logins": Changes.logins,
   "0019_cancelled_tasks": Changes.cancelledTasks,
-  "0020_plan_ends": Changes.planEnds
+  "0020_plan_ends": Changes.planEnds,
+  "0021_credential_keys": Changes.credentialKeys,
+  "0022_gists": Changes.gists
 }
 
 const table = "bowline_migrations"

@@ -232,4 +232,15 @@ layer(onEmbedded, { excludeTestServices: true })("the one connection of an embed
       assert.strictEqual((yield* fail).reason._tag, "ConstraintError")
     })
   )
+
+  it.effect("lets the process work on while a statement runs, however long it takes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      let turns = 0
+      const count = Effect.forever(Effect.promise(() => new Promise((resolve) => setImmediate(() => resolve(turns++)))))
+      yield* Effect.raceFirst(sql`select pg_sleep(0.5)`, count)
+      // Some turns pass before the statement begins, and after it has ended.
+      assert.isAbove(turns, 100)
+    })
+  )
 })

@@ -85,6 +85,7 @@ export interface GivenPlan extends Partial<
     | "messages"
     | "storedRequest"
     | "echo"
+    | "replaces"
     | "route"
     | "replica"
     | "idempotency"
@@ -135,6 +136,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     new_session_id: SessionId.make(`session_${uuid()}`),
     messages: [],
     echo: null,
+    replaces: false,
     storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     replica: yield* newReplica,
     idempotency: null,

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Scenario } from "../../src/simulation/scenario/Scenario.ts"
 import { shrink } from "../../src/simulation/scenario/Shrink.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
-import { type Bug, bugs } from "./Bugs.ts"
+import { bugs } from "./Bugs.ts"
+import type { Bug } from "./Planting.ts"
 import { isSearch } from "./Seeds.ts"
 
 /** The first of these seeds that finds the bug, in what it draws. */

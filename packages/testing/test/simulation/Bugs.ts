@@ -2,34 +2,26 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
 import type { MessageId } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { Plans as PlanService } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Effect, Layer } from "effect"
-import { HttpClient } from "effect/http"
+import { Context, Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
-import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/scenario/Scenario.ts"
-
-type Plans = PlanStore["Service"]
-type Leases = LeaseStore["Service"]
-
-/** Every replica gets this in the place of its store of plans. */
-const onPlans = (bug: (store: Plans, replica: string) => Partial<Plans>): Overrides => ({
-  stores: (stores, replica) => {
-    const store = Context.get(stores, PlanStore)
-    return Context.add(stores, PlanStore, { ...store, ...bug(store, replica) })
-  }
-})
-
-const onLeases = (bug: (store: Leases) => Partial<Leases>): Overrides => ({
-  stores: (stores) => {
-    const store = Context.get(stores, LeaseStore)
-    return Context.add(stores, LeaseStore, { ...store, ...bug(store) })
-  }
-})
+import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
+import { callBugs } from "./CallBugs.ts"
+import {
+  type Bug,
+  calling,
+  onLeases,
+  onPlans,
+  onRequests,
+  scenarioOf,
+  talking,
+  unsent,
+  working,
+  workingTwice
+} from "./Planting.ts"
 
 /** A writer that has lost its session is not told: its writes count as done. */
 const missingFence = (): Overrides =>
@@ -162,15 +154,6 @@ const readerUncounted = (): Overrides => ({
   }
 })
 
-/** Requests that call one of these methods never leave. */
-const unsent = (...methods: ReadonlyArray<string>): Overrides => ({
-  network: HttpClient.mapRequestEffect((request) => {
-    const { body } = request
-    const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
-    return methods.some((method) => text.includes(`"${method}"`)) ? Effect.never : Effect.succeed(request)
-  })
-})
-
 /** Every limit of a request is checked a little late. */
 const lateBudget = (): Overrides => {
   const later = ({ max_steps, max_tool_calls, max_total_tokens, ...rest }: GivenPreferences): GivenPreferences => ({
@@ -179,14 +162,7 @@ const lateBudget = (): Overrides => {
     ...(max_tool_calls !== undefined && { max_tool_calls: max_tool_calls + 1 }),
     ...(max_total_tokens !== undefined && { max_total_tokens: 2 * max_total_tokens })
   })
-  return {
-    plans: Layer.flatMap(PlanService.layer, (context) => {
-      const streams = Context.get(context, PlanStreams)
-      const start: typeof streams.start = (asked) =>
-        streams.start({ ...asked, request: { ...asked.request, preferences: later(asked.request.preferences) } })
-      return Layer.succeedContext(Context.add(context, PlanStreams, { ...streams, start }))
-    })
-  }
+  return onRequests(later)
 }
 
 /** Whoever takes over a plan begins to count once more. */
@@ -200,49 +176,6 @@ const forgottenBudget = (): Overrides =>
 
 /** What is left of a day does not become less. */
 const endlessDay = (): Overrides => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
-
-/** A plan whose only call takes so long. */
-const working = (ms: number): ScenarioPlan => ({
-  ...plainPlan,
-  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
-})
-
-/** A plan whose only call takes 20 s elsewhere. */
-const calling = (tool: string): ScenarioPlan => ({
-  ...plainPlan,
-  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool, ms: 20_000 }] }, ...plainPlan.steps]
-})
-
-const workingTwice: ScenarioPlan = {
-  ...plainPlan,
-  steps: [
-    ...["p0/0.0", "p0/1.0"].map((key) => ({ words: 1, pauseMs: 1, calls: [{ key, tool: "repeat", ms: 2_000 }] })),
-    ...plainPlan.steps
-  ]
-}
-
-/** A plan that talks for so many seconds. */
-const talking = (seconds: number): ScenarioPlan => ({
-  ...plainPlan,
-  steps: [{ words: seconds, pauseMs: 1_000, calls: [] }]
-})
-
-const scenarioOf = (only: ScenarioPlan, replicas: number, ...faults: Scenario["faults"]): Scenario => ({
-  seed: 1,
-  replicas,
-  plans: [only],
-  faults
-})
-
-export interface Bug {
-  readonly overrides: () => Overrides
-  /** The rule that finds it. */
-  readonly rule: string
-  /** Drawn seeds that have found it. */
-  readonly seeds: ReadonlyArray<number>
-  /** What it takes to find it: what is left of a seed that was shrunk, in round numbers. */
-  readonly scenario: Scenario
-}
 
 /** Bugs that systems like this one have had. */
 export const bugs: Readonly<Record<string, Bug>> = {
@@ -362,5 +295,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
       },
       2
     )
-  }
+  },
+  ...callBugs
 }

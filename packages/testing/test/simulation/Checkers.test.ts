@@ -4,7 +4,7 @@ import { check } from "../../src/simulation/check/Checkers.ts"
 import { streams } from "../../src/simulation/check/Streams.ts"
 import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { sound } from "./Sound.ts"
-import { first, frames, lastAttempt, plan } from "./Spoil.ts"
+import { first, frames, lastAttempt, plan, unfinished } from "./Spoil.ts"
 
 const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
 
@@ -164,7 +164,10 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   [
     "a peer that is not told, though it has named its task",
     "calls",
-    first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
+    (run) =>
+      first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(
+        unfinished(run)
+      )
   ],
   [
     "a server that is not told of a lost connection",

@@ -9,7 +9,7 @@ import { Loop } from "../../src/simulation/process/Loop.ts"
 import { Process } from "../../src/simulation/process/Process.ts"
 import { World } from "../../src/simulation/world/World.ts"
 
-const window = { provider: "openai", credential: "openai-1", model: null } as const
+const window = { provider: "openai", credential: "openai-1", model: null, key: null } as const
 
 /** A store, and the connection of one process to it. */
 const make = async () => {

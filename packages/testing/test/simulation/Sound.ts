@@ -109,6 +109,7 @@ const plan: ObservedPlan = {
   plan: stored,
   request,
   budget: {},
+  toolTimeoutMs: Infinity,
   created: { at: 0, order: 1 },
   deadline: 60_000,
   frames: framesOf(events),
@@ -166,6 +167,7 @@ const intent = {
   state: "running",
   at
 } as const
+const finished = { _tag: "TaskFinished", task_id, state: "completed", result: "did p0.0", error: null, at } as const
 const progress = { model: "scripted/model", steps: 2, tool_calls: 1, retries: 0, usage: final.usage, cost_usd: null }
 const settled = { _tag: "Settled", outcome: { state: "completed", final }, progress, at } as const
 
@@ -197,7 +199,7 @@ export const sound: Observed = {
       ended: { at: 600, order: 80, how: "done" }
     }
   ],
-  commits: [commit(5, [2, 3]), commit(20, [4, 5], intent), commit(40, [6, 7]), commit(50, [8, 12], settled)],
+  commits: [commit(5, [2, 3]), commit(20, [4, 5], intent), commit(40, [6, 7], finished), commit(50, [8, 12], settled)],
   takeOvers: [],
   requests: [{ what: "ask", plan: "p0", replica: "a", began: { at: 0, order: 0.5 }, ended: { at: 0, order: 1.5 } }],
   calls: [
@@ -208,6 +210,9 @@ export const sound: Observed = {
       task_id,
       tool: "ask",
       isIdempotent: false,
+      isFree: false,
+      ms: 0,
+      result: { state: "completed", content: "did p0.0" },
       began: { at: 210, order: 21 },
       ended: { at: 300, order: 30 },
       cancels: [],
@@ -215,6 +220,8 @@ export const sound: Observed = {
       named: undefined
     }
   ],
+  decisions: [],
+  faults: [],
   attempts: [
     { ...attempt, finish: "tool_calls", calls: 1 },
     {

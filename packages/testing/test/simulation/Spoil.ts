@@ -60,3 +60,9 @@ export const stopped = (stop_reason: StopReason) => (run: Observed) => {
   const [one] = run.plans
   return one?.plan.final ? ended({ state: "completed", final: { ...one.plan.final, stop_reason } })(run) : run
 }
+
+/** The run in which no end of a call is stored. */
+export const unfinished = (run: Observed): Observed => ({
+  ...run,
+  commits: run.commits.map((one) => ({ ...one, changes: one.changes.filter(({ _tag }) => _tag !== "TaskFinished") }))
+})

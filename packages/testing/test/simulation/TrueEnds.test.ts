@@ -22,7 +22,12 @@ const preferences =
 const takenOver: Change = (run) => ({
   ...first("replicas", () => ({ ended: { at: 300, order: 31, how: "killed" as const } }))(run),
   takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 450, order: 45, replica: "b", plan_id, heard: 450 })),
-  commits: run.commits.map((commit, index) => (index === run.commits.length - 1 ? { ...commit, replica: "b" } : commit))
+  commits: run.commits.map((commit, index) => ({
+    ...commit,
+    replica: index === run.commits.length - 1 ? "b" : commit.replica,
+    // Nobody knows how its call has ended.
+    changes: commit.changes.filter(({ _tag }) => _tag !== "TaskFinished")
+  }))
 })
 
 /** Its prompts say everything four times. */
@@ -61,22 +66,41 @@ const superseding: Change = (run) => ({
   ]
 })
 
-const aside: Change = (run) => ({
+const aside =
+  (reason: string): Change =>
+  (run) => ({
+    ...run,
+    windows: ["scripted-1", "scripted-2"].map((credential) => ({
+      at: 100,
+      order: 20,
+      credential,
+      model: null,
+      reason,
+      until: 90_000
+    }))
+  })
+
+const asksForCall = request({ call: { agent: "a", skill: "s", input: {} } })
+const asksForJson = preferences({ response_format: { type: "json_schema", schema: {} } })
+const failing: Change = (run) => ({
   ...run,
-  windows: ["scripted-1", "scripted-2"].map((credential) => ({
-    at: 100,
-    order: 20,
-    credential,
-    model: null,
-    reason: "auth",
-    until: 90_000
+  commits: run.commits.map((commit) => ({
+    ...commit,
+    changes: commit.changes.map((change) => (change._tag === "TaskFinished" ? { ...change, state: "failed" } : change))
   }))
 })
+
+const needsServer = request({ mcp_servers: [{ name: "desk", url: "http://desk.test", required: true }] as never })
+const serverAway = { fault: { _tag: "McpServer", at: 0, ms: 90, does: "silent" }, from: 0, to: 90 } as const
 
 /** A code, and what has to have happened if a plan ends with it. */
 const failures: ReadonlyArray<readonly [string, Change]> = [
   ["provider_rate_limited", lastAttempt(() => ({ result: "rate_limited" }))],
-  ["provider_rate_limited", aside],
+  ["provider_rate_limited", aside("rate_limited")],
+  ["provider_rate_limited", aside("idle_timeout")],
+  ["provider_auth", aside("auth")],
+  ["provider_billing", aside("billing")],
+  ["provider_model_unavailable", aside("model_unavailable")],
   ["provider_auth", lastAttempt(() => ({ result: "auth" }))],
   [
     "provider_transport",
@@ -96,9 +120,9 @@ const failures: ReadonlyArray<readonly [string, Change]> = [
   ["budget_exceeded", first("plans", () => ({ budget: { max_total_tokens: 1 } }))],
   ["budget_exceeded", (run) => ({ ...run, day: { tokens: 12, tool_calls: 9, lifted: undefined } })],
   ["loop_detected", repeated],
-  ["output_invalid", preferences({ response_format: { type: "json_schema", schema: {} } })],
-  ["tool_failed", request({ call: { agent: "a", skill: "s", input: {} } })],
-  ["mcp_unreachable", request({ mcp_servers: [{ name: "desk", url: "http://desk.test", required: true }] as never })]
+  ["output_invalid", asksForJson],
+  ["tool_failed", (run) => failing(asksForCall(run))],
+  ["mcp_unreachable", (run) => ({ ...needsServer(run), faults: [serverAway] })]
 ]
 
 const aborts: ReadonlyArray<readonly [AbortReason, Change]> = [
@@ -149,6 +173,12 @@ describe("the end of a plan", () => {
 
   for (const [what, spoil] of [
     ["an answer that the provider has not said", lastAttempt(() => ({ said: "else" }))],
+    ["the failure of a call that was completed", (run: Observed) => failed("tool_failed")(asksForCall(run))],
+    ["the absence of a server that was there", (run: Observed) => failed("mcp_unreachable")(needsServer(run))],
+    [
+      "JSON that is none",
+      (run: Observed) => failed("output_invalid")(lastAttempt(() => ({ said: "{}" }))(asksForJson(run)))
+    ],
     ["an answer of which the provider has said less", lastAttempt(() => ({ finish: "length" }))],
     [
       "the disconnect of a reader that is there",
@@ -164,6 +194,10 @@ describe("the end of a plan", () => {
           ...run,
           attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", result: "auth" }))]
         })
+    ],
+    [
+      "the refusal of a key that was asked to wait only",
+      (run: Observed) => failed("provider_auth")(aside("rate_limited")(run))
     ],
     [
       "the storm of long ago",

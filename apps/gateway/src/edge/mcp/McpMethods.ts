@@ -119,7 +119,8 @@ export const make = Effect.gen(function* () {
   const notFound = (method: string, revision: Revision) =>
     new RpcError({
       code: code.methodNotFound,
-      status: 404,
+      // In the others 404 means that the session is gone: their clients would begin a new one.
+      status: revision === modern ? 404 : 200,
       message: `${revision} has no method ${JSON.stringify(method.slice(0, 200))} that the gateway knows`
     })
 

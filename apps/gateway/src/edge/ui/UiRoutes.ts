@@ -70,15 +70,15 @@ export const layer = HttpApiBuilder.group(
           const caller = yield* Caller
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(UiChatRequest.decode(value)), invalid)
-          const { isAgain, messageId, renamed, request: question, session } = asked
+          const { isAgain, messageId, renamed, request: question } = asked
           const asking = question && {
             caller,
             request: question,
             route: PlanArrival.routeOf(headers),
             renamed,
-            messageId
+            messageId,
+            isAgain
           }
-          if (isAgain && asking !== undefined) yield* ui.drop(session, asking)
           const { calls, plan } = yield* ui.decide(caller, asked)
           const reading = yield* asking !== undefined
             ? ui.start(asking)

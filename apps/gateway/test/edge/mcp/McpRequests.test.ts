@@ -66,7 +66,8 @@ describe("a revision", () => {
       const called = yield* post(`${url}/mcp`, request("tools/call", ask()), headers)
       const [response] = messagesOf(called.text)
       assert.strictEqual(response?.result?.structuredContent === undefined, isOldest)
-      assert.deepStrictEqual(errorOf(yield* post(`${url}/mcp`, request("server/discover"), headers)), [404, -32_601])
+      assert.deepStrictEqual(errorOf(yield* post(`${url}/mcp`, request("server/discover"), headers)), [200, -32_601])
+      assert.deepStrictEqual(errorOf(yield* post(`${url}/mcp`, request("resources/list"), headers)), [200, -32_601])
     })
   )
 

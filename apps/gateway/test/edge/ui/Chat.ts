@@ -6,7 +6,9 @@ import {
   DefaultChatTransport,
   type UIMessage
 } from "ai"
+import { assert } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
+import { type RunningGateway, send } from "../../http/RunningGateway.ts"
 
 /** What `useChat` keeps in React's state. */
 const stateOf = (messages: ReadonlyArray<UIMessage>): ChatState<UIMessage> => ({
@@ -58,3 +60,29 @@ export const shown = (message: UIMessage | undefined): ReadonlyArray<string> =>
   })
 
 export const lastOf = (chat: Chat): ReadonlyArray<string> => shown(chat.lastMessage)
+
+/** The plan that the last answer is about. */
+export const planOf = (message: { readonly metadata?: unknown } | undefined): string =>
+  (message?.metadata as { readonly planId: string } | undefined)?.planId ?? assert.fail("It has no plan")
+
+export const settled = (url: string, plan: string) =>
+  send(`${url}/plans/${plan}`).pipe(
+    Effect.map(({ body }) => body),
+    Effect.repeat({
+      until: ({ state }) => state !== "queued" && state !== "running",
+      schedule: Schedule.spaced("20 millis")
+    })
+  )
+
+export const lastBody = ({ requests }: RunningGateway["provider"]) =>
+  Effect.map(requests.all, (all) => all.at(-1)?.body ?? "")
+
+/** The conversation that the last request to the provider has told. */
+export const told = (provider: RunningGateway["provider"]) =>
+  Effect.map(lastBody(provider), (body) =>
+    (
+      JSON.parse(body) as { readonly messages: ReadonlyArray<{ readonly role: string; readonly content: string }> }
+    ).messages
+      .filter(({ role }) => role !== "system")
+      .map(({ content }) => content)
+  )

@@ -6,9 +6,9 @@ import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, say, think, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { lastAssistantMessageIsCompleteWithApprovalResponses as isDecided } from "ai"
-import { Deferred, Effect, Fiber, Schedule } from "effect"
-import { post, type RunningGateway, send, start, startOn, stores } from "../../http/RunningGateway.ts"
-import { ask, lastOf, open, shown, until } from "./Chat.ts"
+import { Deferred, Effect, Fiber } from "effect"
+import { post, send, start } from "../../http/RunningGateway.ts"
+import { ask, lastBody, lastOf, open, planOf, settled, shown, told, until } from "./Chat.ts"
 
 type Script = Parameters<typeof start>[0]
 
@@ -18,31 +18,6 @@ const callsPeer: Script = (asked) =>
 const agents = (url: string, approval: "always" | "never" = "never") => [
   { name: "rigger", endpoint: `${url}/`, dialect: "a2a-0.3", skills: [{ id: "ask", approval }] }
 ]
-
-/** The plan that the last answer is about. */
-const planOf = (message: { readonly metadata?: unknown } | undefined): string =>
-  (message?.metadata as { readonly planId: string } | undefined)?.planId ?? assert.fail("It has no plan")
-
-const settled = (url: string, plan: string) =>
-  send(`${url}/plans/${plan}`).pipe(
-    Effect.map(({ body }) => body),
-    Effect.repeat({
-      until: ({ state }) => state !== "queued" && state !== "running",
-      schedule: Schedule.spaced("20 millis")
-    })
-  )
-
-const lastBody = ({ requests }: RunningGateway["provider"]) => Effect.map(requests.all, (all) => all.at(-1)?.body ?? "")
-
-/** The conversation that the last request to the provider has told. */
-const told = (provider: RunningGateway["provider"]) =>
-  Effect.map(lastBody(provider), (body) =>
-    (
-      JSON.parse(body) as { readonly messages: ReadonlyArray<{ readonly role: string; readonly content: string }> }
-    ).messages
-      .filter(({ role }) => role !== "system")
-      .map(({ content }) => content)
-  )
 
 describe("the AI SDK's chat", () => {
   it.live("gets text and reasoning, and goes on with its session", () =>
@@ -235,54 +210,6 @@ describe("the AI SDK's chat", () => {
       assert.deepInclude((yield* settled(url, planOf(chat.lastMessage)))["error"], { reason: "cancelled" })
       assert.strictEqual((yield* send(`${url}/ui/chat/chat/stream`)).status, 204)
       assert.strictEqual((yield* send(`${url}/ui/chat/chat/stream`, { method: "DELETE" })).status, 204)
-    })
-  )
-
-  for (const [name, store] of Object.entries(stores)) {
-    it.live(`asks again in place of an answer or of a question, but not while the plan runs (${name})`, () =>
-      Effect.gen(function* () {
-        const hold = yield* Deferred.make<void>()
-        const { provider, url } = yield* startOn(store)([
-          [say("1")],
-          [say("2")],
-          [say("3")],
-          [say("4")],
-          [say("5"), waitFor(Deferred.await(hold))]
-        ])
-        const chat = open(url)
-        yield* ask(chat, "a")
-        yield* Effect.promise(() => chat.regenerate())
-        assert.deepStrictEqual([yield* told(provider), lastOf(chat)], [["a"], ["text: 2"]])
-        yield* ask(chat, "b")
-        yield* Effect.promise(() => chat.regenerate())
-        assert.deepStrictEqual([yield* told(provider), lastOf(chat)], [["a", "2", "b"], ["text: 4"]])
-        const messageId = chat.messages[2]?.id ?? assert.fail()
-        const editing = yield* Effect.forkChild(Effect.promise(() => chat.sendMessage({ text: "c", messageId })))
-        yield* until(chat, () => lastOf(chat).includes("text: 5"))
-        assert.deepStrictEqual(yield* told(provider), ["a", "2", "c"])
-        const other = open(url, { messages: chat.messages })
-        yield* Effect.promise(() => other.regenerate())
-        assert.include(other.error?.message, "session_busy")
-        yield* Deferred.succeed(hold, undefined)
-        yield* Fiber.join(editing)
-        assert.deepStrictEqual([chat.status, lastOf(chat)], ["ready", ["text: 5"]])
-      })
-    )
-  }
-
-  it.live("keeps the answer whose question may not be asked again as it is", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([[say("1")]])
-      const chat = open(url)
-      yield* ask(chat, "a")
-      const messages = chat.messages.slice(0, 1)
-      const again = { id: "chat", messages, trigger: "regenerate-message" }
-      const unknown = yield* post(`${url}/ui/chat`, { ...again, bowline: { preset: "nope" } })
-      assert.strictEqual(unknown.status, 400)
-      assert.deepNestedInclude(unknown.body, { "issues[0].path": "bowline.preset" })
-      assert.strictEqual((yield* post(`${url}/ui/chat`, again, { "x-bowline-hops": "6" })).status, 508)
-      const { body } = yield* send(`${url}/sessions/chat/messages`)
-      assert.lengthOf(body["messages"] as ReadonlyArray<unknown>, 2)
     })
   )
 

@@ -8,6 +8,7 @@ import { newPrior } from "../../store/PriorSummaries.ts"
 import { summary } from "../../store/StoredAgent.ts"
 import { append, apply, makePlan, makeSession, type Memory } from "./Memory.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
+import { dropReplaced } from "./MemorySessions.ts"
 
 /** How long a replica counts as alive before its first renewal. */
 const firstBreath = Duration.seconds(10)
@@ -66,6 +67,7 @@ export const makeCreate = (memory: Memory): PlanStore["Service"]["create"] =>
     if (!memory.replicas.has(plan.replica)) {
       memory.replicas.set(plan.replica, now + Duration.toMillis(firstBreath))
     }
+    const dropped = plan.replaces ? dropReplaced(memory, session, plan.echo) : []
     extend(session, plan, prior, createdAt)
     const record = makePlan(memory, plan, session, now)
     const created = known === undefined
@@ -79,5 +81,5 @@ export const makeCreate = (memory: Memory): PlanStore["Service"]["create"] =>
     memory.open.set(plan_id, record)
     memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
     memory.touch(session)
-    return { session_id, external_session_id, created, fence }
+    return { session_id, external_session_id, created, fence, dropped }
   })

@@ -1,10 +1,12 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { DateTime, Duration, Effect } from "effect"
+import { DateTime, Duration, Effect, type Schema } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
 import type { Compaction, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
+import { questionId } from "../../store/PlanStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
 import { compact, coverage, type Memory } from "./Memory.ts"
 import { handedBackTo, withdraw } from "./HandedBackCalls.ts"
@@ -53,6 +55,15 @@ const dropBehind = (memory: Memory, session: SessionRecord, seq: number): Readon
     })
   )
   return tasks
+}
+
+/** Drops the questions of the plans with this echo, and all behind the first of them. */
+export const dropReplaced = (memory: Memory, session: SessionRecord, echo: Schema.Json | null) => {
+  const text = JSON.stringify(echo)
+  const isReplaced = (id: PlanId) => JSON.stringify(memory.plans.get(id)?.echo) === text
+  const questions = new Set(Array.from(session.plans).filter(isReplaced).map(questionId))
+  const first = session.messages.find(({ message_id }) => questions.has(message_id))
+  return first === undefined ? [] : withdraw(dropBehind(memory, session, first.seq - 1))
 }
 
 export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): SessionStore["Service"] => {

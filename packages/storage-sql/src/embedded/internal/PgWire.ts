@@ -1,5 +1,5 @@
-import type { PGlite } from "@electric-sql/pglite"
 import { Duplex } from "node:stream"
+import type { PostgresThread } from "./PostgresThread.ts"
 
 /** Whether the first message of a connection is one. */
 export const isCancelRequest = (first: Buffer): boolean => first.readUInt32BE(4) === 80877102
@@ -32,7 +32,7 @@ export const lengthOfWhole = (bytes: Buffer): number => {
  * to the database, and returns the answers; `onMessages` hears of each run. All connections share one session, so a client uses
  * one at a time. No statement can be cancelled.
  */
-export const connect = (db: PGlite, onMessages: () => void): Duplex =>
+export const connect = (db: PostgresThread, onMessages: () => void): Duplex =>
   Duplex.from(async function* (chunks: AsyncIterable<Uint8Array>) {
     let bytes = Buffer.alloc(0)
     let isStarted = false
@@ -45,10 +45,7 @@ export const connect = (db: PGlite, onMessages: () => void): Duplex =>
         const startup = bytes.subarray(0, length)
         bytes = bytes.subarray(length)
         isStarted = true
-        yield await db.runExclusive(async () => {
-          for (const message of reset) await db.execProtocolRaw(message)
-          return db.execProtocolRaw(startup)
-        })
+        yield await db.execute(...reset, startup)
       }
       const length = lengthOfWhole(bytes)
       if (length === 0) continue
@@ -56,6 +53,6 @@ export const connect = (db: PGlite, onMessages: () => void): Duplex =>
       bytes = bytes.subarray(length)
       if (messages[0] === terminate) return
       onMessages()
-      yield await db.runExclusive(() => db.execProtocolRaw(messages))
+      yield await db.execute(messages)
     }
   })

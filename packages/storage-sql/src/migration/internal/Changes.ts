@@ -219,3 +219,17 @@ export const logins: Steps = [
 
 /** When a plan has to be over, by the clock of the database. A plan that an earlier version has stored has no such time. */
 export const planEnds: Steps = [`alter table plans add column if not exists ends_at timestamptz(3)`]
+
+/**
+ * To which key a window belongs, by a digest that does not lead to it, since when it is open, and when the key last succeeded. Where an earlier
+ * version has written a row, none of them is known.
+ */
+export const credentialKeys: Steps = [
+  `alter table credentials_state
+    add column if not exists key_digest text,
+    add column if not exists opened_at timestamptz,
+    add column if not exists succeeded_at timestamptz`
+]
+
+/** What a plan has come to. Of a plan that an earlier version has stored its events tell. */
+export const gists: Steps = [`alter table plans add column if not exists gist json`]

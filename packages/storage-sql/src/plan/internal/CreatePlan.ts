@@ -1,13 +1,16 @@
 import { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import type { NewPlan } from "@bowline/runtime/unstable/store/PlanStore"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
+import { type NewPlan, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { newPrior } from "@bowline/runtime/unstable/store/PriorSummaries"
 import { summary } from "@bowline/runtime/unstable/store/StoredAgent"
 import { Duration, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { createHash } from "node:crypto"
+import { dropFrom } from "../../session/internal/ChangeHistory.ts"
 import { storable } from "../../internal/Storable.ts"
 import { takeKey } from "./IdempotencyKeys.ts"
 
@@ -106,12 +109,13 @@ with seen as materialized (
   returning fence
 ), plan as (
   insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route, cost_usd,
-    request, request_secrets, echo, task_id, task_message, usage, created_at, deadline_at, ends_at)
+    request, request_secrets, echo, gist, task_id, task_message, usage, created_at, deadline_at, ends_at)
   select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
     case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json, ${plan.cost_usd}::float8,
     ${JSON.stringify(storedRequest.request)}::json, ${storedRequest.secrets}, ${echo === null ? null : JSON.stringify(echo)}::json,
+    ${PlanGist.encode(PlanGist.upTo(1))}::json,
     ${request.task_message?.task_id ?? null}, ${request.task_message === undefined ? null : JSON.stringify(request.task_message)}::json, ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz,
     clock_timestamp() + ${plan.deadline - plan.createdAt} * interval '1 millisecond'
@@ -186,10 +190,30 @@ const notNew = new InvalidRequest({
 /** What the session is for the plan; fails if it has too many plans. */
 const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...session }: CreatedRow) =>
   is_stored
-    ? Effect.succeed({ ...session, created: session.session_id === plan.new_session_id, fence: fence ?? undefined })
+    ? Effect.succeed({
+        ...session,
+        created: session.session_id === plan.new_session_id,
+        fence: fence ?? undefined,
+        dropped: []
+      })
     : new SessionBusy({
         message: isAlone(plan) ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
       })
+
+/** An echo is compared as it was written: Postgres cannot read into a document that contains an escaped NUL. */
+const dropReplaced = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { echo, plan_id }: NewPlan,
+  session: SessionId
+) {
+  const replaced = yield* sql<{ readonly id: PlanId }>`
+select id from plans where session_id = ${session} and id <> ${plan_id} and echo::text = ${JSON.stringify(echo)}`
+  return yield* dropFrom(
+    sql,
+    session,
+    replaced.map(({ id }) => questionId(id))
+  )
+})
 
 /** Locks the session first, and looks at it behind the lock. */
 const createInSteps = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) =>
@@ -202,16 +226,21 @@ const createInSteps = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) 
       const [row] = yield* insertPlan(sql, plan, limits)
       if (row === undefined) return yield* Effect.die("A locked session was not found")
       const created = yield* toSession(plan, limits, row)
+      const dropped = plan.replaces ? yield* dropReplaced(sql, plan, created.session_id) : []
       if (plan.messages.length > 0) yield* insertHistory(sql, plan, session.session_id)
       const { prior_summary = "" } = plan.request
       if (prior_summary !== "") yield* insertPriorSummary(sql, storable(prior_summary), session.session_id)
-      return created
+      return { ...created, dropped }
     })
   )
 
 /** One statement is enough, unless the request brings what has to be checked, or somebody else is changing the session. */
 export const createPlan = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) {
-  const isPlain = plan.idempotency === null && plan.messages.length === 0 && (plan.request.prior_summary ?? "") === ""
+  const isPlain =
+    !plan.replaces &&
+    plan.idempotency === null &&
+    plan.messages.length === 0 &&
+    (plan.request.prior_summary ?? "") === ""
   const [row] = isPlain ? yield* insertPlan(sql, plan, limits) : []
   return yield* row === undefined ? createInSteps(sql, plan, limits) : toSession(plan, limits, row)
 })

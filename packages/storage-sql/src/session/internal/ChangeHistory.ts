@@ -53,20 +53,20 @@ const callsIn = (messages: ReadonlyArray<Pick<Message, "plan_id" | "parts">>) =>
     parts.flatMap((part) => (part.type === "tool_call" ? [{ plan_id, id: part.task_id }] : []))
   )
 
-export const revert = (sql: SqlClient.SqlClient, session: SessionId, fence: number, to: MessageId) =>
-  sql.withTransaction(
-    Effect.gen(function* () {
-      const { covered_seq } = yield* lock(sql, session, fence)
-      const seq = yield* seqOf(sql, session, to)
-      if (seq === undefined) return yield* new NotFound({ what: "message" })
-      const dropped = yield* sql<Pick<Message, "plan_id" | "parts">>`
+/** Drops the messages behind `seq`. The session is locked. */
+const dropBehind = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  session: SessionId,
+  { covered_seq, seq }: { readonly covered_seq: number; readonly seq: number }
+) {
+  const dropped = yield* sql<Pick<Message, "plan_id" | "parts">>`
 update messages set reverted = true where session_id = ${session} and seq > ${seq} and not reverted
 returning plan_id, parts`
-      yield* sql`update sessions set reverted_count = reverted_count + ${dropped.length} where id = ${session}`
-      if (seq < covered_seq) yield* dropSummary(sql, session)
-      const calls = callsIn(dropped)
-      if (calls.length === 0) return []
-      return yield* sql<HandedBack>`
+  yield* sql`update sessions set reverted_count = reverted_count + ${dropped.length} where id = ${session}`
+  if (seq < covered_seq) yield* dropSummary(sql, session)
+  const calls = callsIn(dropped)
+  if (calls.length === 0) return []
+  return yield* sql<HandedBack>`
 with dropped as (
   update tasks t set reverted = true
   from json_to_recordset(${JSON.stringify(calls)}::json) as c(plan_id text, id text)
@@ -78,5 +78,28 @@ from dropped d join plans p on p.id = d.plan_id
 where d.agent is not null and d.endpoint is not null and d.skill is not null and d.remote_task_id is not null
   and ${sql.in("d.state", Array.from(handedBack))}
 order by d.ordinal`
+})
+
+export const revert = (sql: SqlClient.SqlClient, session: SessionId, fence: number, to: MessageId) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const { covered_seq } = yield* lock(sql, session, fence)
+      const seq = yield* seqOf(sql, session, to)
+      if (seq === undefined) return yield* new NotFound({ what: "message" })
+      return yield* dropBehind(sql, session, { covered_seq, seq })
     })
   )
+
+/** Drops the first of these messages that the session still has, and all behind it. The session is locked. */
+export const dropFrom = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  session: SessionId,
+  messages: ReadonlyArray<MessageId>
+) {
+  if (messages.length === 0) return []
+  const [first] = yield* sql<{ readonly seq: number; readonly covered_seq: number }>`
+select m.seq, s.covered_seq from messages m join sessions s on s.id = m.session_id
+where m.session_id = ${session} and ${sql.in("m.id", messages)} and not m.reverted
+order by m.seq limit 1`
+  return first === undefined ? [] : yield* dropBehind(sql, session, { ...first, seq: first.seq - 1 })
+})

@@ -86,6 +86,15 @@ delete from known_tools k using (
 ) expired where k.owner = expired.owner and k.tool = expired.tool
 returning k.tool`.pipe(Effect.map((rows) => rows.length))
 
+/** Deletes what is known of credentials and models that had no window for a week, by the clock of their windows, and were not used. Skips a locked row. */
+const forgetCredentials = (sql: SqlClient.SqlClient) =>
+  sql`
+delete from credentials_state c using (
+  select provider, credential, model from credentials_state
+  where coalesce(greatest(until, last_used_at), '-infinity') < now() - interval '7 days'
+  for update skip locked
+) idle where c.provider = idle.provider and c.credential = idle.credential and c.model = idle.model`
+
 /** Deletes what was used on days before yesterday: the clock of a replica may be behind. */
 const forgetDays = (sql: SqlClient.SqlClient, now: string) =>
   sql`delete from spendings where day < (${now}::timestamptz at time zone 'UTC')::date - 1`
@@ -101,6 +110,7 @@ export const sweep = (sql: SqlClient.SqlClient, now: string) =>
 select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
       if (lock?.is_ours !== true) return false
       yield* forgetDays(sql, now)
+      yield* forgetCredentials(sql)
       const left = (yield* purge(sql)).plans + (yield* forgetKeys(sql, now)) + (yield* forgetTools(sql, now))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}

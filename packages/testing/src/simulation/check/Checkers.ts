@@ -1,4 +1,5 @@
 import type { Observed } from "../scenario/Observed.ts"
+import { approvals } from "./Approvals.ts"
 import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
 import { histories } from "./Histories.ts"
@@ -8,6 +9,7 @@ import { oneEnd } from "./OneEnd.ts"
 import { readers } from "./Readers.ts"
 import { spending } from "./Spending.ts"
 import { streams } from "./Streams.ts"
+import { trueCalls } from "./TrueCalls.ts"
 import { trueEnd } from "./TrueEnd.ts"
 
 /** Something that must not have happened: the rule that it breaks, and what was seen. */
@@ -26,6 +28,8 @@ export const checkers = {
   streams,
   readers,
   calls,
+  trueCalls,
+  approvals,
   histories,
   inTime,
   spending,

@@ -47,6 +47,8 @@ const shownText = (events: ReadonlyArray<PlanEvent>, step: number): string => {
 }
 
 const textIsFinal = (plan: ObservedPlan): ReadonlyArray<string> => {
+  // No model says it: it is the result of a call.
+  if (plan.request.call !== undefined) return []
   const events = eventsOf(plan)
   const steps = events.flatMap(({ data, event }) => (event === "step" ? [data.step] : []))
   const shown = shownText(events, steps.at(-1) ?? 0)

@@ -45,7 +45,11 @@ export const isTrueAnswer = (
   { stop_reason, text }: Final
 ): boolean => {
   // Nobody asks a provider for it: it is the result of a call.
-  if (plan.request.call !== undefined) return true
+  if (plan.request.call !== undefined) {
+    return observed.calls.some(
+      (call) => call.plan === plan.name && call.result?.state === "completed" && text.includes(call.result.content)
+    )
+  }
   const last = observed.attempts.findLast(
     ({ began, plan: of, result }) => of === plan.name && result === "finished" && began.order < end.order
   )

@@ -1,5 +1,5 @@
 import { resolve } from "@bowline/domain/plan/PlanRequest"
-import { Duration } from "effect"
+import { Duration, Option, Schema } from "effect"
 import type { Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 import { isSpent } from "./Budgets.ts"
 import { wasAway, wasHindered } from "./Fitness.ts"
@@ -61,17 +61,24 @@ const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, e
   }
 }
 
-/** Whether each credential for the plan's model was put aside in its time. */
-const isNoneFree = ({ windows }: Observed, { created, plan: { model } }: ObservedPlan, { order }: PlanEnd): boolean => {
+/** What a plan fails with that a window keeps from asking: what keeps a key or a model out is named, the rest passes. */
+const codeOfWindow = (reason: string): string =>
+  ["auth", "billing", "model_unavailable"].includes(reason) ? reason : "rate_limited"
+
+/** Whether each credential for the plan's model was put aside in its time, and one for this reason: a fallback's may end sooner. */
+const isNoneFree = (
+  { windows }: Observed,
+  { created, plan: { model } }: ObservedPlan,
+  { order }: PlanEnd,
+  reason: string
+): boolean => {
   const provider = model.split("/")[0] ?? ""
-  const aside = new Set(
-    windows.flatMap((window) =>
-      window.order < order && window.until >= created.at && window.credential.startsWith(provider)
-        ? [window.credential]
-        : []
-    )
+  const running = windows.filter((window) => window.order < order && window.until >= created.at)
+  const aside = new Set(running.flatMap(({ credential }) => (credential.startsWith(provider) ? [credential] : [])))
+  return (
+    (aside.has(provider) || aside.size >= (provider === "openai" ? 2 : 1)) &&
+    running.some((window) => codeOfWindow(window.reason) === reason)
   )
-  return aside.has(provider) || aside.size >= (provider === "openai" ? 2 : 1)
 }
 
 /** The last request has failed like this, or none could be made. */
@@ -82,7 +89,7 @@ const providerHasFailed =
     return (
       (last !== undefined && isFault(observed, last, reason, end)) ||
       (reason === "transport" && isCutByNetwork(observed, plan, last, end)) ||
-      (reason === "rate_limited" && isNoneFree(observed, plan, end))
+      isNoneFree(observed, plan, end, reason)
     )
   }
 
@@ -137,6 +144,33 @@ export const sameCalls = ({ attempts }: Observed, { name }: ObservedPlan): numbe
   return Math.max(0, ...counts)
 }
 
+const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+
+/** What the provider said in the end is no JSON. */
+const isNoJson: Cause = (observed, plan, end) =>
+  resolve(plan.request).preferences.response_format !== "text" &&
+  Option.isNone(decodeJson(lastAttempt(observed, plan, end)?.said ?? ""))
+
+/** Its one call has ended otherwise than well. */
+const hasCallFailed: Cause = ({ commits }, { plan, request }, { order }) =>
+  request.call !== undefined &&
+  commits.some(
+    (commit) =>
+      commit.plan_id === plan.plan_id &&
+      commit.order <= order &&
+      commit.changes.some((change) => change._tag === "TaskFinished" && change.state !== "completed")
+  )
+
+/** Its MCP servers were out of reach, at some time behind its start or just before. */
+const isServerAway: Cause = ({ faults }, { created, request }, { at }) =>
+  request.mcp_servers.some(({ required }) => required === true) &&
+  faults.some(
+    ({ fault, from, to }) =>
+      (fault._tag === "McpServer" || fault._tag === "HalfOpen" || fault._tag.startsWith("Network")) &&
+      from <= at &&
+      to >= created.at - onTheWay
+  )
+
 /** What has to have happened for each code. A plan has no other code, and none for a bug. */
 const causes: Readonly<Record<string, Cause>> = {
   context_overflow: (...given) => providerHasFailed("context_overflow")(...given) || isTooLong(...given),
@@ -145,9 +179,9 @@ const causes: Readonly<Record<string, Cause>> = {
   interrupted: isInterrupted,
   budget_exceeded: isBudgetSpent,
   loop_detected: (observed, plan) => sameCalls(observed, plan) >= observed.config.loop.failures - 1,
-  output_invalid: (_, { request }) => resolve(request).preferences.response_format !== "text",
-  tool_failed: (_, { request }) => request.call !== undefined,
-  mcp_unreachable: (_, { request }) => request.mcp_servers.some(({ required }) => required === true)
+  output_invalid: isNoJson,
+  tool_failed: hasCallFailed,
+  mcp_unreachable: isServerAway
 }
 
 /** Whether a failure has the cause that its code names. */

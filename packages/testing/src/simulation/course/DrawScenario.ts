@@ -1,4 +1,5 @@
-import type { Array as Arrays } from "effect"
+import { type Array as Arrays, Struct } from "effect"
+import { withExtra } from "./DrawExtra.ts"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
 import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
@@ -78,13 +79,14 @@ const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
   )
   const faults = times(random.int(0, 6), () => drawFault(random, kinds, frame.replicas, plans))
   const budgets = random.of("budget")
-  return {
+  const scenario: Scenario = {
     seed,
     replicas: frame.replicas,
     plans: plans.map((plan) => ({ ...plan, ...drawBudget(budgets) })),
     faults: [...(plot?.faults ?? []), ...faults.filter((fault) => fault !== undefined)],
     ...drawDay(budgets, count)
   }
+  return withExtra(random.of("extra"), scenario, kinds)
 }
 
 /** What a seed stands for. */
@@ -97,8 +99,9 @@ export const drawAppScenario = (
   kinds: FaultKinds = allFaults
 ): Scenario => {
   const scenario = drawUpTo(2, seed, kinds)
+  // What its model says, and how, is its own.
   const plans = scenario.plans.map((plan, index) => ({
-    ...plan,
+    ...Struct.omit(plan, ["json", "only"]),
     question: questions[index % questions.length] ?? questions[0],
     ballast: 0,
     // Its own script answers: it calls the tools of the app, and no agents of the world.

@@ -142,16 +142,19 @@ const strike = (parts: Parts, fault: Fault): Effect.Effect<void> => {
 export const injectFaults = (parts: Parts, faults: ReadonlyArray<Fault>): Effect.Effect<void> =>
   Effect.forEach(
     faults,
-    (fault) =>
-      "at" in fault
-        ? Effect.andThen(
-            Effect.sleep(fault.at),
-            Effect.suspend(() => {
-              const { _tag, at: _, ...how } = fault
-              parts.world.tell("world", "", `${_tag} ${JSON.stringify(how)}`)
-              return strike(parts, fault)
-            })
-          )
-        : Effect.void,
+    (fault) => {
+      const { world } = parts
+      const observed = { fault, from: 0, to: Infinity }
+      if (!("at" in fault)) return Effect.sync(() => void world.faults.push(observed))
+      return Effect.andThen(
+        Effect.sleep(fault.at),
+        Effect.suspend(() => {
+          const { _tag, at: _, ...how } = fault
+          world.tell("world", "", `${_tag} ${JSON.stringify(how)}`)
+          world.faults.push(Object.assign(observed, { from: world.now }))
+          return Effect.map(strike(parts, fault), () => void (observed.to = world.now))
+        })
+      )
+    },
     { concurrency: "unbounded", discard: true }
   )

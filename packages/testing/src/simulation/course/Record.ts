@@ -65,6 +65,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
       plan: found.value,
       request,
       budget: plans.get(name)?.budget ?? {},
+      toolTimeoutMs: plans.get(name)?.toolTimeoutMs ?? Infinity,
       created: { at, order },
       deadline: at + (request.preferences.timeout_ms ?? 0),
       frames,
@@ -152,6 +153,8 @@ export const collect = (parts: Parts): Observed => {
       ...call,
       remote_task_id: learned.has(call.task_id) ? call.remote_task_id : null
     })),
+    decisions: world.decisions,
+    faults: world.faults,
     attempts: world.attempts,
     windows: world.windows,
     resets: world.resets,

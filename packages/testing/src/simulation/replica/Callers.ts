@@ -7,7 +7,7 @@ import type { ObservedRequest } from "../scenario/Observed.ts"
 import { agents, peerTools } from "../world/Peers.ts"
 import { type Ending, type Progress, Reading } from "./Reading.ts"
 import type { Replica } from "./Replica.ts"
-import type { CallerAct, ScenarioPlan } from "../scenario/Scenario.ts"
+import type { CallerAct, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
 import { mcpServers, mcpTools } from "../world/Servers.ts"
 import type { Open, World } from "../world/World.ts"
 
@@ -25,18 +25,31 @@ const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
 const calls = ({ steps }: ScenarioPlan, tools: ReadonlyArray<string>): boolean =>
   steps.some(({ calls }) => calls.some(({ tool }) => tools.includes(tool)))
 
+const schema = { type: "object", properties: { done: { type: "string" } }, required: ["done"] }
+
+/** The skill that a call names by its tool. */
+const skillCallOf = ({ key, ms, tool }: ScenarioCall) => {
+  const [agent = "", skill = ""] = tool.split("_")
+  return { agent, skill, input: { input: JSON.stringify({ key, ms }) } }
+}
+
 /** The body of the request for a plan. */
 const questionOf = (plan: ScenarioPlan) => ({
   question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
   session_id: plan.session,
-  agents: calls(plan, peerTools) ? agents : [],
-  mcp_servers: calls(plan, mcpTools) ? mcpServers : [],
+  agents: plan.only !== undefined || calls(plan, peerTools) ? agents : [],
+  mcp_servers: calls(plan, mcpTools)
+    ? mcpServers.map((server) => ({ ...server, ...(plan.needsServers === true && { required: true }) }))
+    : [],
+  ...(plan.only !== undefined && { call: skillCallOf(plan.only) }),
   preferences: {
     on_disconnect: plan.onDisconnect,
     on_busy: plan.onBusy,
     timeout_ms: plan.timeoutMs,
     approval: plan.approval ?? "sensitive",
     ...(plan.model !== undefined && { model: plan.model }),
+    ...(plan.toolTimeoutMs !== undefined && { tool_timeout_ms: plan.toolTimeoutMs }),
+    ...(plan.json !== undefined && { response_format: { type: "json_schema", schema } }),
     ...plan.budget
   }
 })

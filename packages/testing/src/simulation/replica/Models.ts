@@ -65,12 +65,15 @@ const spoken = (playing: Playing, turn: Turn.Turn): Turn.Turn =>
 const sayAll = (words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
   words.flatMap((word) => [wait(pauseMs), Turn.say(word)])
 
+/** What a model is told whose answer does not match its schema. */
+const rejected = "Your answer was rejected"
+
 /** The words and calls of a step. What is asked for once more is answered as it was. */
 const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Turn.Turn => {
   const done = resultsOf(name, asked)
   let before = 0
   for (const [index, { calls, pauseMs, words }] of (plan?.steps ?? []).entries()) {
-    if (before === done) {
+    if (before === done && (calls.length > 0 || plan?.json === undefined)) {
       const said = Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `)
       const called = calls.map(({ key, ms, tool }) =>
         Turn.callTool(tool, peerTools.includes(tool) ? { input: JSON.stringify({ key, ms }) } : { key, ms })
@@ -79,7 +82,13 @@ const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Tur
     }
     before += calls.length
   }
-  return sayAll([`${name} is done `], 0)
+  return sayAll([isJson(plan, asked) ? JSON.stringify({ done: name }) : `${name} is done `], 0)
+}
+
+/** Whether the last words are the JSON that the plan has to answer with. */
+const isJson = (plan: ScenarioPlan | undefined, { messages }: Asked): boolean => {
+  const isAskedAgain = messages.some((message) => message.role === "user" && message.text.startsWith(rejected))
+  return plan?.json === "at once" || (plan?.json === "repaired" && isAskedAgain)
 }
 
 /** The moves in front of the word with this number, and those behind. */

@@ -1,16 +1,17 @@
+import type { Decision } from "@bowline/domain/plan/Approval"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import type { DailyBudget, PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
 import type { Asked } from "../../provider/Script.ts"
-import type { Budget } from "./Scenario.ts"
+import type { Budget, Fault } from "./Scenario.ts"
 
 /**
  * When something was observed: in milliseconds of virtual time since the run began. `order` counts all observations of a run, so that
@@ -86,6 +87,8 @@ export interface ObservedPlan {
   readonly request: PlanRequest
   /** As its caller has asked for it. */
   readonly budget: Budget
+  /** How long a call may take, as its caller has asked for it, in milliseconds; infinite if it has not. */
+  readonly toolTimeoutMs: number
   readonly created: Moment
   /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
@@ -110,7 +113,13 @@ export interface ObservedCall {
   readonly task_id: TaskId
   readonly tool: string
   readonly isIdempotent: boolean
+  /** Its tool says that none of its calls has to be approved. */
+  readonly isFree: boolean
   readonly began: Moment
+  /** How long a peer or a server works at it at least, in milliseconds: infinite for one that never ends. 0 for a local tool. */
+  readonly ms: number
+  /** What the tool has made of it, or a peer or a server when it is through; undefined if a local tool has not come to an end. */
+  readonly result: { readonly state: TaskState; readonly content: string } | undefined
   /** When it was over for the tool; undefined if it runs still. */
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
@@ -174,6 +183,18 @@ export interface ObservedTakeOver extends Moment {
   readonly heard: number | undefined
 }
 
+/** A decision about a call, as the store got it, and the one that the store says stands since. */
+export interface ObservedDecision extends Moment {
+  readonly task_id: TaskId
+  readonly asked: Decision["decision"]
+  readonly stands: Decision["decision"]
+}
+
+/** A fault that has struck. One at a call or at a request may strike at any time. */
+export interface ObservedFault extends Span {
+  readonly fault: Fault
+}
+
 /** A request of a caller that waits for an answer: a question, a cancel, a decision. */
 export interface ObservedRequest {
   readonly what: "ask" | "cancel" | "decide" | "drain"
@@ -205,6 +226,8 @@ export interface Observed {
   readonly takeOvers: ReadonlyArray<ObservedTakeOver>
   readonly requests: ReadonlyArray<ObservedRequest>
   readonly calls: ReadonlyArray<ObservedCall>
+  readonly decisions: ReadonlyArray<ObservedDecision>
+  readonly faults: ReadonlyArray<ObservedFault>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>
   readonly resets: ReadonlyArray<ObservedReset>

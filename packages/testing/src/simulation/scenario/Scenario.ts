@@ -41,6 +41,14 @@ export interface ScenarioPlan {
   /** Whether every call waits for a decision. */
   readonly approval?: "always"
   readonly budget?: Budget
+  /** How long a call may take, in milliseconds. */
+  readonly toolTimeoutMs?: number
+  /** The answer has to be JSON, and the model gives it at once, when it is asked again, or never. */
+  readonly json?: "at once" | "repaired" | "never"
+  /** The plan cannot do without its MCP servers. */
+  readonly needsServers?: boolean
+  /** No model is asked: the plan makes this call alone, of a peer. Callers over HTTP have no such request. */
+  readonly only?: ScenarioCall
   /** As `provider/model`. */
   readonly model?: string
   /** How long the caller takes for each frame. */
@@ -87,6 +95,8 @@ export type PeerFault =
   | { readonly _tag: "State"; readonly state: string }
   | { readonly _tag: "Refuse"; readonly status: number }
   | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
+  /** The stream of its task breaks, and so many polls and subscriptions of it fail: they break, or are refused. */
+  | { readonly _tag: "Polls"; readonly kind: "cut" | "reset" | "refuse"; readonly times: number }
 
 /** What an MCP server does with a call: instead of its answer, or after it. */
 export type McpFault =

@@ -34,6 +34,8 @@ function* smallerPlans(plan: ScenarioPlan): Generator<ScenarioPlan> {
   for (const fewer of without(steps.slice(0, -1))) yield { ...plan, steps: [...fewer, ...steps.slice(-1)] }
   for (const fewer of without(acts)) yield { ...plan, acts: fewer }
   if (plan.budget !== undefined) yield Struct.omit(plan, ["budget"])
+  if (plan.toolTimeoutMs !== undefined) yield Struct.omit(plan, ["toolTimeoutMs"])
+  if (plan.json !== undefined) yield Struct.omit(plan, ["json"])
   if (plan.ballast > 0) yield { ...plan, ballast: 0 }
   for (const less of withSmaller(steps, smallerSteps)) yield { ...plan, steps: less }
   yield* sooner(plan, ["at", "readMs"])

@@ -88,7 +88,7 @@ export class Database {
       Context.add(PlanStore, { ...this.#heard(replica, over(this.#plans(replica), ["reading"])), isDurable: true }),
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
-      Context.add(ApprovalStore, over(get(ApprovalStore))),
+      Context.add(ApprovalStore, over(this.#approvals(replica))),
       Context.add(SessionStore, over(get(SessionStore))),
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
@@ -169,6 +169,22 @@ export class Database {
       ...changes.flatMap((change) => (change._tag === "Settled" ? [`= ${change.outcome.state}`] : []))
     ]
     if (shown.length > 0) world.tell(replica, this.nameOf(plan_id), `stores ${shown.join(", ")}`)
+  }
+
+  #approvals(replica: string): ApprovalStore["Service"] {
+    const world = this.#world
+    const store = Context.get(this.stores, ApprovalStore)
+    return {
+      ...store,
+      decide: (approval, given, owner) =>
+        Effect.tap(store.decide(approval, given, owner), ({ decision: stands }) =>
+          Effect.sync(() => {
+            const { plan_id, task_id } = approval
+            world.decisions.push({ ...world.moment(), task_id, asked: given.decision, stands })
+            world.tell(replica, this.nameOf(plan_id), `hears ${given.decision} of a call: ${stands} stands`)
+          })
+        )
+    }
   }
 
   #credentials(): CredentialStore["Service"] {

@@ -97,6 +97,8 @@ export class Link {
    */
   #ask<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
     return Effect.callback<A, E | StorageError>((resume) => {
+      // Promises of one that was killed may still ask: nothing leaves.
+      if (!this.process.isAlive) return
       const store = this.#world.process
       let isAnswered = false
       let stop = () => {}

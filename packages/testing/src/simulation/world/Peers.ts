@@ -1,6 +1,6 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import { TaskId } from "@bowline/domain/tool/TaskState"
-import { Deferred, Effect, Option, Schema, Scope } from "effect"
+import { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import { Deferred, Effect, Option, Schema, Scope, Stream } from "effect"
 import * as ExchangeLog from "../../exchange/ExchangeLog.ts"
 import { Fault, type Host, type HostRequest, type HostResponse, json, text } from "../../http/Host.ts"
 import { Network } from "../../http/Network.ts"
@@ -74,7 +74,10 @@ const actsOf = (key: string, ms: number, fault: PeerFault | undefined): Readonly
   if (fault?._tag === "Stuck") return [stuck]
   if (fault?._tag === "Fail") return [works(ms), fails("A scripted failure")]
   if (fault?._tag === "State") return [works(ms), becomes(fault.state, "what now?")]
-  return ms === 0 ? [completes(`did ${key}`)] : [says("on it"), works(ms), produces(`did ${key}`), completes()]
+  if (ms === 0) return [completes(`did ${key}`)]
+  const artifact = produces(`did ${key}`)
+  // Every second one shows what it has made, and works on.
+  return [says("on it"), ...(ms % 2 === 0 ? [artifact, works(ms)] : [works(ms), artifact]), completes()]
 }
 
 /** Peers of a world know their calls by the keys in their arguments. */
@@ -88,7 +91,7 @@ class PeerCalls {
     this.#world = world
   }
 
-  came(peer: string, send: ReceivedSend, ends: boolean): void {
+  came(peer: string, send: ReceivedSend, fault: PeerFault | undefined): void {
     const { key, ms } = inputOf(send)
     const skill = send.message.metadata?.["skill_id"] === "again" ? "again" : "ask"
     const plan = key.split("/")[0] ?? ""
@@ -98,6 +101,9 @@ class PeerCalls {
       task_id: TaskId.make(send.message.messageId),
       tool: `${peer}_${skill}`,
       isIdempotent: skill === "again",
+      isFree: false,
+      ms: fault?._tag === "Stuck" ? Infinity : ms,
+      result: { state: endOf(fault), content: `did ${key}` },
       replica: "",
       began: this.#world.moment(),
       ended: undefined,
@@ -109,7 +115,7 @@ class PeerCalls {
     this.#byRemoteId.set(send.taskId, call)
     this.#byKey.set(key, call)
     this.#world.tell(peer, plan, `gets ${skill} ${key}`)
-    if (ends) this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+    if (fault?._tag !== "Stuck") this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
   }
 
   keyOf(remoteId: string): string {
@@ -138,7 +144,13 @@ class PeerCalls {
   }
 }
 
-const ends = (fault: PeerFault | undefined): boolean => fault?._tag !== "Stuck"
+const isTaskState = Schema.is(TaskState)
+
+/** How a call ends that the peer gets, if the gateway learns of it. A state that nobody knows is a failure. */
+const endOf = (fault: PeerFault | undefined): TaskState => {
+  if (fault?._tag === "State") return isTaskState(fault.state) ? fault.state : "failed"
+  return fault?._tag === "Fail" ? "failed" : "completed"
+}
 
 type FaultOf = (key: string) => PeerFault | undefined
 
@@ -154,7 +166,7 @@ const hostOf = ({ dialect, name, path, streams }: PeerKind, calls: PeerCalls, fa
     })
     const acts = (send: ReceivedSend) => {
       const { key, ms } = inputOf(send)
-      calls.came(name, send, ends(faultOf(key)))
+      calls.came(name, send, faultOf(key))
       return actsOf(key, ms, faultOf(key))
     }
     yield* ScriptedPeer.serve({ dialect, streams, acts, ...(path !== undefined && { path }) }).pipe(
@@ -201,6 +213,12 @@ export const serve = (world: World, wires: Wires, faultOf: FaultOf) =>
     wires.serve(originOf(carded), host, watchOf(calls))
   })
 
+/** The stream of an answer breaks behind what has come at once. */
+const breaking = (answer: HostResponse, kind: Fault["kind"]): HostResponse =>
+  answer.headers["content-type"] === "text/event-stream"
+    ? { ...answer, body: Stream.concat(Stream.take(answer.body, 1), Stream.fail(new Fault({ kind }))) }
+    : answer
+
 const isSend = (method: string): boolean => /message\/s|Send/.test(method)
 const isCancel = (method: string): boolean => /cancel$|^CancelTask$/.test(method)
 
@@ -212,9 +230,9 @@ const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
   return typeof id === "string" ? id : ""
 }
 
-const spoiling =
-  (host: Host, calls: PeerCalls, faultOf: (key: string) => PeerFault | undefined): Host =>
-  (request) =>
+const spoiling = (host: Host, calls: PeerCalls, faultOf: (key: string) => PeerFault | undefined): Host => {
+  const polled = new Map<string, number>()
+  return (request) =>
     Effect.suspend((): Effect.Effect<HostResponse, Fault> => {
       const rpc = decodeRequest(request.body)
       if (Option.isNone(rpc)) return host(request)
@@ -229,10 +247,18 @@ const spoiling =
         calls.cancelled(remoteId)
         return host(request)
       }
+      const times = (polled.get(remoteId) ?? 0) + 1
+      polled.set(remoteId, times)
+      if (fault?._tag === "Polls" && times <= fault.times) {
+        return fault.kind === "refuse"
+          ? Effect.succeed(text(503, "not now"))
+          : Effect.fail(new Fault({ kind: fault.kind }))
+      }
       return fault?._tag === "Vanish"
         ? Effect.succeed(json(200, { jsonrpc: "2.0", id, error: { code: -32001, message: "Task not found" } }))
         : host(request)
     })
+}
 
 /** What happens to the answer to a message. */
 const spoil = (answer: Effect.Effect<HostResponse, Fault>, fault: PeerFault | undefined) => {
@@ -245,6 +271,8 @@ const spoil = (answer: Effect.Effect<HostResponse, Fault>, fault: PeerFault | un
       return Effect.succeed(text(fault.status, "refused"))
     case "Break":
       return Effect.andThen(answer, Effect.fail(new Fault({ kind: fault.kind })))
+    case "Polls":
+      return Effect.map(answer, (response) => breaking(response, fault.kind === "refuse" ? "cut" : fault.kind))
     default:
       return answer
   }

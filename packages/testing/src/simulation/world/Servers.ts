@@ -1,4 +1,4 @@
-import { TaskId } from "@bowline/domain/tool/TaskState"
+import { TaskId, type TaskState } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Option, Schema, Scope } from "effect"
 import * as ExchangeLog from "../../exchange/ExchangeLog.ts"
 import { Fault, type Host, type HostRequest, type HostResponse, text } from "../../http/Host.ts"
@@ -54,8 +54,12 @@ class ServerCalls {
     this.#world = world
   }
 
-  /** `ms`: how long the server has to do with it, unless it is cancelled. */
-  came({ _meta, arguments: { key }, name: tool }: Call, number: string, replica: string, ms: number): void {
+  came(
+    { _meta, arguments: { key, ms }, name: tool }: Call,
+    number: string,
+    replica: string,
+    fault: McpFault | undefined
+  ): void {
     const plan = planOf(key)
     const began = this.#world.moment()
     const call: Open<ObservedCall> = {
@@ -64,6 +68,9 @@ class ServerCalls {
       task_id: TaskId.make(_meta["bowline/task_id"]),
       tool: `${name}_${tool}`,
       isIdempotent: false,
+      isFree: false,
+      ms,
+      result: { state: endOf(fault), content: `did ${key}` },
       replica: "",
       began,
       ended: undefined,
@@ -74,7 +81,8 @@ class ServerCalls {
     this.#world.calls.push(call)
     this.#byNumber.set(number, call)
     this.#world.tell(name, plan, `gets ${tool} ${key}`)
-    this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+    // So long the server has to do with it, unless it is cancelled.
+    this.#world.loop.after(ms + lateBy(fault), () => (call.ended ??= this.#world.moment()))
   }
 
   /** The network takes the answer to a call. */
@@ -104,6 +112,10 @@ const longer = 8_000
 
 const lateBy = (fault: McpFault | undefined): number =>
   fault?._tag === "Silent" || fault?._tag === "Late" ? longer : 0
+
+/** How a call ends that the server gets, if its answer arrives. */
+const endOf = (fault: McpFault | undefined): TaskState =>
+  fault?._tag === "Fail" || fault?._tag === "Garbled" ? "failed" : "completed"
 
 /** What becomes of the answer to a call. */
 const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect<HostResponse, Fault> => {
@@ -142,7 +154,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
           const { key, ms } = given.value.arguments
           const fault = faultOf(key)
           if (fault?._tag === "Refuse") return text(fault.status, "refused")
-          calls.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
+          calls.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", fault)
           yield* Effect.sleep(ms)
           const content = fault?._tag === "Garbled" ? "?" : [{ type: "text", text: `did ${key}` }]
           const result = { content, isError: fault?._tag === "Fail" }

@@ -49,8 +49,11 @@ export const noted = (world: World, database: Database, replica: string, tool: T
         task_id: given.taskId,
         tool: tool.name,
         isIdempotent: tool.isIdempotent,
+        isFree: tool.approval === "never",
         replica,
         began: world.moment(),
+        ms: 0,
+        result: undefined,
         ended: undefined,
         cancels: [],
         remote_task_id: null,
@@ -61,6 +64,7 @@ export const noted = (world: World, database: Database, replica: string, tool: T
       return yield* Effect.onExit(tool.call(given), (exit) =>
         Effect.sync(() => {
           call.ended = world.moment()
+          if (Exit.isSuccess(exit)) call.result = exit.value
           const how = Exit.isSuccess(exit) ? `is ${exit.value.state}` : "was interrupted"
           world.tell(replica, plan, `${tool.name} ${key} ${how}`)
         })

@@ -49,10 +49,11 @@ export class Wires {
     this.#hosts.set(origin, { host, ...watch })
   }
 
-  /** The client of a process. Promises of one that was killed may still ask: nothing leaves. */
+  /** The client of a process. Promises of one that was killed may still ask: nothing leaves, and nothing comes. */
   clientOf(process: Process): HttpClient.HttpClient {
     return clientOf((request, pieces) => {
-      const served = process.isAlive ? this.#hosts.get(request.url.origin) : undefined
+      if (!process.isAlive) return { head: Deferred.makeUnsafe(), close: () => {} }
+      const served = this.#hosts.get(request.url.origin)
       served?.onSent?.(request)
       const connection = served && this.#connect(process, served, request, pieces)
       this.#kept.push(connection, pieces)

@@ -7,6 +7,8 @@ import type {
   ObservedCall,
   ObservedCommit,
   ObservedDay,
+  ObservedDecision,
+  ObservedFault,
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
@@ -49,6 +51,8 @@ export class World {
   readonly takeOvers: Array<Open<ObservedTakeOver>> = []
   readonly requests: Array<Open<ObservedRequest>> = []
   readonly calls: Array<Open<ObservedCall>> = []
+  readonly decisions: Array<ObservedDecision> = []
+  readonly faults: Array<Open<ObservedFault>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
   readonly resets: Array<ObservedReset> = []

@@ -1,7 +1,7 @@
 import { MessageId } from "@bowline/domain/session/Message"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
-import type { PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
+import { type PlanChange, PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
@@ -148,6 +148,67 @@ export const revertCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* sessions.handedBack(held.session_id), [open("kept")])
       assert.deepEqual(yield* revert(held, yield* idOf(held, 1)), [open("kept"), open("both", search)])
       assert.deepEqual(yield* sessions.handedBack(held.session_id), [])
+    })
+  },
+  {
+    title:
+      "drops the questions of the plans with the same echo as another one is created, and nothing where that is refused",
+    test: Effect.gen(function* () {
+      const plans = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const external_session_id = yield* Given.newName
+      const told = { message_id: MessageId.make(`msg_${(yield* UuidGenerator)()}`), role: "user" as const }
+      const messages = [{ ...told, parts: [{ type: "text" as const, text: "before" }] }]
+      const echo = (id: string) => ({ type: "ui", message_id: `\u0000${id}` })
+      /** Asks a question, and answers it with a call that its peer has handed back. */
+      const ask = Effect.fnUntraced(function* (id: string, given: Parameters<typeof Given.createHeld>[0] = {}) {
+        const held = yield* Given.createHeld({ owner, external_session_id, echo: echo(id), ...given })
+        const question = { message_id: questionId(held.plan.plan_id), role: "user" as const, parts: [] }
+        yield* Given.write(held, [{ _tag: "MessageAppended", message: question, at: Given.at }])
+        yield* call(held, "input-required", id)
+        yield* Given.write(held, [yield* Given.appended(id)])
+        return held
+      })
+      const first = yield* ask("a", { messages })
+      yield* Given.finish(first)
+      const last = yield* ask("b")
+      const again = Effect.fnUntraced(function* (id: string) {
+        const preferences = { ...Given.preferences, on_busy: "reject" as const }
+        const given = { owner, external_session_id, preferences, echo: echo(id), replaces: true }
+        return yield* plans.create(yield* Given.newPlan(given), 32)
+      })
+      assert.equal((yield* Given.failureOf(again("a")))?._tag, "SessionBusy")
+      assert.equal((yield* seqs(last)).messages.length, 7)
+      yield* Given.finish(last)
+      assert.deepEqual(
+        (yield* again("b")).dropped.map(({ remote_task_id }) => remote_task_id),
+        ["b"]
+      )
+      assert.deepEqual((yield* seqs(last)).messages, [1, 2, 3, 4])
+    })
+  },
+  {
+    title:
+      "keeps what was told before the first question when that is replaced, and everything where no plan has the echo",
+    test: Effect.gen(function* () {
+      const plans = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const external_session_id = yield* Given.newName
+      const message_id = MessageId.make(`msg_${(yield* UuidGenerator)()}`)
+      const messages = [{ message_id, role: "user" as const, parts: [] }]
+      const named = { owner, external_session_id }
+      const held = yield* Given.createHeld({ ...named, messages, echo: "a" })
+      const question = { message_id: questionId(held.plan.plan_id), role: "user" as const, parts: [] }
+      yield* Given.write(held, [{ _tag: "MessageAppended", message: question, at: Given.at }])
+      yield* Given.finish(held)
+      for (const [echo, left] of [
+        ["b", [1, 2]],
+        ["a", [1]]
+      ] as const) {
+        const plan = yield* Given.newPlan({ ...named, echo, replaces: true })
+        assert.deepEqual((yield* plans.create(plan, 32)).dropped, [])
+        assert.deepEqual((yield* seqs(held)).messages, left)
+      }
     })
   }
 ]

@@ -1,0 +1,68 @@
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { resolve } from "@bowline/domain/plan/PlanRequest"
+import type { Observed, ObservedDecision, ObservedPlan } from "../scenario/Observed.ts"
+import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+
+/** When calls began to wait for a decision, by their ids: the orders of the writes that say so. */
+const requestedIn = ({ commits }: Observed): ReadonlyMap<TaskId, number> => {
+  const requested = new Map<TaskId, number>()
+  for (const { changes, order } of commits) {
+    for (const change of changes) {
+      if (change._tag === "ApprovalRequested" && !requested.has(change.task_id)) requested.set(change.task_id, order)
+    }
+  }
+  return requested
+}
+
+/** The first decision about each call. */
+const firstOf = ({ decisions }: Observed): ReadonlyMap<TaskId, ObservedDecision> => {
+  const first = new Map<TaskId, ObservedDecision>()
+  for (const decision of decisions) if (!first.has(decision.task_id)) first.set(decision.task_id, decision)
+  return first
+}
+
+type First = ReturnType<typeof firstOf>
+
+/** A call that waits begins only behind a stored approve; one that its plan's caller has to approve does wait. */
+const callsAreApproved = (observed: Observed, first: First): ReadonlyArray<string> => {
+  const requested = requestedIn(observed)
+  return observed.calls.flatMap(({ began, isFree, key, plan: name, task_id }) => {
+    const when = `call ${key} is made at ${seconds(began.at)}`
+    const plan = observed.plans.find((one) => one.name === name)
+    const waitedFrom = requested.get(task_id)
+    if (waitedFrom === undefined || waitedFrom > began.order) {
+      const isAsked = plan !== undefined && resolve(plan.request).preferences.approval === "always" && !isFree
+      return isAsked ? [`${when}, and nobody was asked to approve it`] : []
+    }
+    const decision = first.get(task_id)
+    if (decision === undefined || decision.order > began.order) return [`${when}, before anybody has decided about it`]
+    return decision.asked === "approve" ? [] : [`${when}, though it was rejected at ${seconds(decision.at)}`]
+  })
+}
+
+/** What is told of a decision is what was decided first; a call that was rejected ends as that, or with its plan. */
+const firstIsTold = (observed: Observed, plan: ObservedPlan, first: First): ReadonlyArray<string> => {
+  const isCompleted = endsOf(observed, plan)[0]?.outcome.state === "completed"
+  return eventsOf(plan).flatMap(({ data, event }) => {
+    if (event !== "approval.resolved" && event !== "task.finished") return []
+    const decided = first.get(data.task_id)?.asked
+    if (event === "approval.resolved") {
+      return data.decision === decided ? [] : [`its stream tells ${data.decision} of ${data.task_id}, not ${decided}`]
+    }
+    const mayBe = data.state === "rejected" || (data.state === "interrupted" && !isCompleted)
+    return decided === "reject" && !mayBe ? [`call ${data.task_id}, which was rejected, is ${data.state}`] : []
+  })
+}
+
+/** A call that waits begins only behind a stored approve, a rejected one never, and the first decision stands. */
+export const approvals = (observed: Observed): ReadonlyArray<string> => {
+  const first = firstOf(observed)
+  return [
+    ...callsAreApproved(observed, first),
+    ...observed.decisions.flatMap(({ at, stands, task_id }) => {
+      const decided = first.get(task_id)?.asked
+      return stands === decided ? [] : [`${stands} stands of ${task_id} at ${seconds(at)}, though it was ${decided}`]
+    }),
+    ...observed.plans.flatMap((plan) => firstIsTold(observed, plan, first).map((what) => `${named(plan)}: ${what}`))
+  ]
+}

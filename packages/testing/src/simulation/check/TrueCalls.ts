@@ -1,0 +1,202 @@
+import { resolve } from "@bowline/domain/plan/PlanRequest"
+import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import { Duration } from "effect"
+import type { Moment, Observed, ObservedCall, ObservedPlan } from "../scenario/Observed.ts"
+import type { Fault, McpFault, PeerFault } from "../scenario/Scenario.ts"
+import { peerTools } from "../world/Peers.ts"
+import { mcpTools } from "../world/Servers.ts"
+import { areCallsSpent, isSpent, stepsOf } from "./Budgets.ts"
+import { wasHindered } from "./Fitness.ts"
+import { endsOf, eventsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
+
+/** How much later than its limit a call may end, in milliseconds; and how long a process waits at least for a call that it resumes. */
+const slack = 1_000
+const lastLook = 10_000
+
+/** What is stored of a call from its start to its end. */
+interface Ended {
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly key: string
+  readonly state: TaskState
+  readonly result: string
+  readonly code: string | undefined
+  readonly began: Moment
+  readonly ended: Moment
+}
+
+const keyIn = (input: unknown): string => /\\?"key\\?":\\?"([^"\\]+)/.exec(JSON.stringify(input))?.[1] ?? ""
+
+/** The calls of a plan that were started and have ended. What was written again counts once. */
+const endedOf = ({ commits }: Observed, { plan }: ObservedPlan): ReadonlyArray<Ended> => {
+  const started = new Map<TaskId, Pick<Ended, "began" | "key" | "tool">>()
+  const ended = new Map<TaskId, Ended>()
+  for (const { at, changes, order, plan_id } of commits) {
+    if (plan_id !== plan.plan_id) continue
+    for (const change of changes) {
+      if (change._tag === "TaskStarted" && !started.has(change.task_id)) {
+        started.set(change.task_id, { began: { at, order }, key: keyIn(change.input), tool: change.tool })
+      }
+      if (change._tag !== "TaskFinished" || ended.has(change.task_id)) continue
+      const { error, result, state, task_id } = change
+      const start = started.get(task_id)
+      if (start !== undefined) {
+        ended.set(task_id, { ...start, task_id, state, result, code: error?.code, ended: { at, order } })
+      }
+    }
+  }
+  return Array.from(ended.values())
+}
+
+/** Ends of a call that its own fault may cause, besides what its peer has made of it. */
+const endsByFault: Readonly<Record<(PeerFault | McpFault)["_tag"], ReadonlyArray<TaskState>>> = {
+  Silent: ["failed", "timed-out"],
+  Vanish: ["failed", "timed-out"],
+  Stuck: ["timed-out", "failed"],
+  IgnoreCancel: [],
+  Fail: [],
+  Garbled: [],
+  // A poll that fails is repeated.
+  Polls: [],
+  Late: ["failed", "timed-out"],
+  State: ["timed-out"],
+  Refuse: ["failed"],
+  Break: ["failed", "timed-out"]
+}
+
+/** Whether the fault touches calls of this tool. The circuit of a peer opens for all of its calls. */
+const touches = (fault: Fault, { code, key, tool }: Ended): boolean => {
+  switch (fault._tag) {
+    case "NetworkReset":
+    case "HalfOpen":
+    case "NetworkSlow":
+      return true
+    case "Card":
+      return tool.startsWith("auto_")
+    case "McpServer":
+      return mcpTools.includes(tool)
+    case "Mcp":
+      return fault.key === key
+    case "Peer":
+      return fault.key === key || code === "circuit_open"
+    default:
+      return false
+  }
+}
+
+/** Whether a fault of the world explains this end of a call of a peer or of an MCP server. */
+const isStruck = ({ faults }: Observed, call: Ended): boolean => {
+  if (!peerTools.includes(call.tool) && !mcpTools.includes(call.tool)) return false
+  return faults.some(({ fault, from }) => {
+    if (!touches(fault, call) || from > call.ended.at) return false
+    const isOwn = (fault._tag === "Peer" || fault._tag === "Mcp") && fault.key === call.key
+    return !isOwn || endsByFault[fault.does._tag].includes(call.state)
+  })
+}
+
+/** The limit of a call of the plan, in milliseconds. Its tool may have a shorter one. */
+const limitOf = ({ config }: Observed, { request, toolTimeoutMs }: ObservedPlan): number =>
+  Math.min(toolTimeoutMs, resolve(request).preferences.tool_timeout_ms, Duration.toMillis(config.toolTimeout))
+
+/** Whether a call was refused for a reason: somebody has rejected it, none was left, or its tool has changed since it was approved. */
+const isRefused = (observed: Observed, plan: ObservedPlan, { ended, task_id, tool }: Ended): boolean => {
+  const { max_steps } = { ...resolve(plan.request).preferences, ...plan.budget }
+  return (
+    observed.decisions.some((one) => one.task_id === task_id && one.asked === "reject" && one.order < ended.order) ||
+    areCallsSpent(observed, plan, ended) ||
+    isSpent(observed, plan, ended) ||
+    stepsOf(observed, plan).length >= max_steps ||
+    (mcpTools.includes(tool) &&
+      observed.faults.some(({ fault }) => fault._tag === "McpServer" && fault.does === "changes its tools"))
+  )
+}
+
+/** Whether the tool has made this of the call, by then. */
+const isResult = ({ began, ms, result }: ObservedCall, { ended, result: told, state }: Ended): boolean =>
+  result?.state === state &&
+  ended.at >= began.at + ms &&
+  (state !== "completed" || told.includes(result.content.slice(0, 1_000)))
+
+const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEnd | undefined): boolean => {
+  const made = observed.calls.filter(({ task_id }) => task_id === call.task_id)
+  const isOfTool = made.some((one) => isResult(one, call))
+  switch (call.state) {
+    case "completed":
+      return isOfTool
+    case "interrupted":
+      // It ends with its plan.
+      return end?.order === call.ended.order && end.outcome.state !== "completed"
+    case "rejected":
+      return isOfTool || (made.length === 0 && isRefused(observed, plan, call))
+    case "invalid":
+      return isOfTool || (made.length === 0 && isStruck(observed, call))
+    case "canceled":
+      return isOfTool || made.some(({ cancels }) => cancels.length > 0)
+    case "timed-out": {
+      const isLate = call.ended.at - call.began.at >= limitOf(observed, plan) - slack
+      return isOfTool || isLate || isStruck(observed, call) || isHindered(observed, plan, call)
+    }
+    default:
+      return isOfTool || isStruck(observed, call)
+  }
+}
+
+const isHindered = (observed: Observed, plan: ObservedPlan, { began, ended }: Ended): boolean =>
+  ownersOf(observed, plan).some(({ replica }) => wasHindered(observed, replica, began.at - slack, ended.at))
+
+/** A call ends within its time, or a little later where another process has resumed it. */
+const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): ReadonlyArray<string> => {
+  const { began, ended, key } = call
+  const resumed = observed.takeOvers.flatMap(({ at, plan_id }) =>
+    plan_id === plan.plan.plan_id && at >= began.at && at <= ended.at ? [at - began.at + lastLook] : []
+  )
+  const most = Math.max(limitOf(observed, plan), ...resumed) + slack
+  return ended.at - began.at <= most || isHindered(observed, plan, call)
+    ? []
+    : [`call ${key} ends at ${seconds(ended.at)}, though it began at ${seconds(began.at)} and has ${seconds(most)}`]
+}
+
+/** What is told of a call's work is told once. */
+const artifactsAreOnce = (plan: ObservedPlan): ReadonlyArray<string> => {
+  const told = new Set<string>()
+  return eventsOf(plan).flatMap(({ data, event }) => {
+    if (event !== "task.artifact") return []
+    const artifact = JSON.stringify(data)
+    const isAgain = told.has(artifact)
+    told.add(artifact)
+    return isAgain ? [`an artifact comes twice: ${artifact}`] : []
+  })
+}
+
+/** What the model reads of a call is what its tool has said. */
+const resultsAreRead = ({ sessions }: Observed, plan: ObservedPlan, ended: ReadonlyArray<Ended>) => {
+  const said = new Map(ended.map(({ result, state, task_id }) => [task_id, { result, state }]))
+  const messages = sessions.flatMap((session) =>
+    session.messages.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
+  )
+  return messages.flatMap(({ parts }) =>
+    parts.flatMap((part) => {
+      const told = part.type === "tool_result" ? said.get(part.task_id) : undefined
+      if (part.type !== "tool_result" || told === undefined) return []
+      const isSame = part.state === told.state
+      const isRead = told.state !== "completed" || part.content.includes(told.result.slice(0, 1_000))
+      return isSame && isRead ? [] : [`the model reads ${part.state} "${part.content}" of ${part.task_id}`]
+    })
+  )
+}
+
+/** A call's end is what its tool did, or names what struck it; it comes in its time; nothing of it is told twice. */
+export const trueCalls = (observed: Observed): ReadonlyArray<string> =>
+  observed.plans.flatMap((plan) => {
+    const [end] = endsOf(observed, plan)
+    const ended = endedOf(observed, plan)
+    const untrue = ended.filter((call) => !isTrue(observed, plan, call, end))
+    return [
+      ...untrue.map(
+        ({ code = "", key, result, state }) => `call ${key} is ${state} ${code} "${result}", and nothing has made it so`
+      ),
+      ...ended.flatMap((call) => inItsTime(observed, plan, call)),
+      ...artifactsAreOnce(plan),
+      ...resultsAreRead(observed, plan, ended)
+    ].map((what) => `${named(plan)}: ${what}`)
+  })

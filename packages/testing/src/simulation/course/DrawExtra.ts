@@ -1,0 +1,111 @@
+import type { FaultKinds } from "./DrawFault.ts"
+import type { SeededRandom } from "../scenario/SeededRandom.ts"
+import type { Fault, PeerFault, Scenario, ScenarioPlan } from "../scenario/Scenario.ts"
+import { peerTools } from "../world/Peers.ts"
+import { mcpTools } from "../world/Servers.ts"
+
+/** Plots that every scenario may have, whatever else it has: each in so many of 100. */
+const extras: ReadonlyArray<{
+  readonly percent: number
+  readonly needs: FaultKinds
+  readonly draw: (
+    random: SeededRandom,
+    plan: ScenarioPlan
+  ) => { readonly plan: ScenarioPlan; readonly faults: ReadonlyArray<Fault> }
+}> = [
+  {
+    // A peer answers late, and by then the process is dead that has asked it.
+    percent: 6,
+    needs: new Set(["peers", "process"]),
+    draw: (random, plan) => {
+      const key = `${plan.name}/0.0`
+      const call = { key, tool: random.pick(["one_ask", ...peerTools]), ms: random.int(0, 20_000) }
+      const late = { _tag: "Late" as const, ms: random.int(1_000, 20_000) }
+      const at = plan.at + random.int(200, late.ms)
+      const steps = [{ words: 1, pauseMs: 1, calls: [call] }, ...plan.steps.slice(-1)]
+      const backMs = random.int(100, 20_000)
+      return {
+        plan: { ...plan, timeoutMs: 120_000, steps },
+        faults: [
+          { _tag: "Peer", key, does: late },
+          { _tag: "Kill", at, replica: plan.replica, tasks: 0, backMs }
+        ]
+      }
+    }
+  },
+  {
+    // The connections break on which a peer tells how its task goes on.
+    percent: 4,
+    needs: new Set(["peers"]),
+    draw: (random, plan) => {
+      const key = `${plan.name}/0.0`
+      const call = { key, tool: random.pick(["one_ask", ...peerTools]), ms: random.int(500, 20_000) }
+      const does: PeerFault = { _tag: "Polls", kind: random.pick(["cut", "reset", "refuse"]), times: random.int(1, 4) }
+      const steps = [{ words: 1, pauseMs: 1, calls: [call] }, ...plan.steps.slice(-1)]
+      return { plan: { ...plan, timeoutMs: 120_000, steps }, faults: [{ _tag: "Peer", key, does }] }
+    }
+  },
+  {
+    // So much is said that a slow reader is cut off.
+    percent: 2,
+    needs: new Set(["callers"]),
+    draw: (random, plan) => {
+      const step = { words: random.int(1_200, 1_500), pauseMs: random.int(0, 3), calls: [] }
+      return {
+        plan: { ...plan, readMs: random.int(10, 60), timeoutMs: 120_000, steps: [...plan.steps.slice(0, -1), step] },
+        faults: []
+      }
+    }
+  },
+  {
+    percent: 3,
+    needs: new Set(),
+    draw: (random, plan) => ({
+      plan: { ...plan, json: random.pick(["at once", "repaired", "never"]) },
+      faults: []
+    })
+  },
+  {
+    percent: 3,
+    needs: new Set(["peers"]),
+    draw: (random, plan) => {
+      const only = { key: `${plan.name}/only`, tool: random.pick(["one_ask", ...peerTools]), ms: random.int(0, 5_000) }
+      const { budget: _, ...rest } = plan
+      const does = random.pick<PeerFault>([
+        { _tag: "Fail" },
+        { _tag: "State", state: "input-required" },
+        { _tag: "Refuse", status: 503 }
+      ])
+      return { plan: { ...rest, only }, faults: random.chance(50) ? [{ _tag: "Peer", key: only.key, does }] : [] }
+    }
+  },
+  {
+    percent: 3,
+    needs: new Set(["peers"]),
+    draw: (random, plan) => {
+      const call = { key: `${plan.name}/0.0`, tool: random.pick(["desk_note", ...mcpTools]), ms: random.int(0, 2_000) }
+      const steps = [{ words: 1, pauseMs: 1, calls: [call] }, ...plan.steps.slice(-1)]
+      const away = { at: Math.max(0, plan.at - random.int(0, 2_000)), ms: random.int(100, 20_000) }
+      return {
+        plan: { ...plan, needsServers: true, steps },
+        faults: [{ _tag: "McpServer", ...away, does: random.pick(["silent", "silent", "forgets"]) }]
+      }
+    }
+  },
+  {
+    percent: 10,
+    needs: new Set(),
+    draw: (random, plan) => ({ plan: { ...plan, toolTimeoutMs: random.int(200, 4_000) }, faults: [] })
+  }
+]
+
+/** Lets the first plan of a scenario have one of these plots. */
+export const withExtra = (random: SeededRandom, scenario: Scenario, kinds: FaultKinds): Scenario => {
+  const drawn = random.int(0, 99)
+  let before = 0
+  const extra = extras.find(({ percent }) => drawn < (before += percent))
+  const [first, ...others] = scenario.plans
+  if (extra === undefined || first === undefined || !extra.needs.isSubsetOf(kinds)) return scenario
+  const { faults, plan } = extra.draw(random, first)
+  return { ...scenario, plans: [plan, ...others], faults: [...scenario.faults, ...faults] }
+}

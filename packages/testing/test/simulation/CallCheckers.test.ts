@@ -1,0 +1,106 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { assert, describe, it } from "@effect/vitest"
+import { check } from "../../src/simulation/check/Checkers.ts"
+import type { Observed } from "../../src/simulation/scenario/Observed.ts"
+import { sound } from "./Sound.ts"
+import { first, frames } from "./Spoil.ts"
+
+const task_id = sound.calls[0]?.task_id ?? ("" as never)
+
+const artifact = {
+  event: "task.artifact",
+  data: { task_id, content: "did p0.0", media_type: "text/plain", truncated: false }
+} as const
+const resolved = { event: "approval.resolved", data: { task_id, decision: "reject", by: anonymous, at: "" } } as const
+const readResult = { type: "tool_result", task_id, state: "completed", content: "did p0.0" } as const
+
+const asksAlways = first("plans", ({ request }) => ({
+  request: { ...request, preferences: { ...request.preferences, approval: "always" as const } }
+}))
+
+/** The call waits for a decision in front of its start. */
+const waiting = (run: Observed): Observed => {
+  const tool = { tool: "ask", agent: null, input: {}, why: "always", tool_digest: null, known_tool: null } as const
+  const requested = { _tag: "ApprovalRequested", task_id, ...tool } as const
+  return {
+    ...run,
+    commits: run.commits.map((one, index) => (index === 0 ? { ...one, changes: [requested, ...one.changes] } : one))
+  }
+}
+
+const decided =
+  (asked: "approve" | "reject", order = 15) =>
+  (run: Observed): Observed => ({ ...run, decisions: [{ at: 150, order, task_id, asked, stands: asked }] })
+
+type Finished = Extract<Observed["commits"][number]["changes"][number], { readonly _tag: "TaskFinished" }>
+
+/** The call ends otherwise. */
+const finishes =
+  (end: Partial<Finished>) =>
+  (run: Observed): Observed => ({
+    ...run,
+    commits: run.commits.map((commit) => ({
+      ...commit,
+      changes: commit.changes.map((change) => (change._tag === "TaskFinished" ? { ...change, ...end } : change))
+    }))
+  })
+
+/** Something was wrong with a peer, but not with this call. */
+const struck = (run: Observed): Observed => ({
+  ...run,
+  faults: [{ fault: { _tag: "Peer", key: "p0.9", does: { _tag: "Refuse", status: 503 } }, from: 0, to: Infinity }]
+})
+
+const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
+  ["a call that nobody was asked to approve", "approvals", asksAlways],
+  ["a call before anybody has decided", "approvals", waiting],
+  ["a call that was rejected", "approvals", (run) => decided("reject")(waiting(run))],
+  ["a call that was approved too late", "approvals", (run) => decided("approve", 25)(waiting(run))],
+  [
+    "a second decision that stands",
+    "approvals",
+    (run) => {
+      const { decisions, ...rest } = decided("approve")(waiting(run))
+      return { ...rest, decisions: [...decisions, ...decisions.map((one) => ({ ...one, stands: "reject" as const }))] }
+    }
+  ],
+  [
+    "a decision that is told otherwise",
+    "approvals",
+    (run) => decided("approve")(frames((all) => all.toSpliced(4, 0, resolved))(run))
+  ],
+  ["a call that is told as rejected, and was made", "trueCalls", finishes({ state: "rejected" })],
+  ["a result that its tool has not given", "trueCalls", finishes({ result: "did p0.9" })],
+  ["a failure of a tool that has not failed", "trueCalls", finishes({ state: "failed" })],
+  ["a call that is over before its peer is", "trueCalls", first("calls", () => ({ ms: 60_000 }))],
+  [
+    "a call that has failed with the fault of another one",
+    "trueCalls",
+    (run) => finishes({ state: "failed" })(struck(run))
+  ],
+  ["a call that is told as out of time too early", "trueCalls", finishes({ state: "timed-out" })],
+  [
+    "a call that ends behind its time",
+    "trueCalls",
+    (run) => ({ ...run, commits: run.commits.map((one, index) => (index === 1 ? { ...one, at: -700_000 } : one)) })
+  ],
+  ["an artifact that comes twice", "trueCalls", frames((all) => all.toSpliced(5, 0, artifact, artifact))],
+  [
+    "a result that the model reads otherwise",
+    "trueCalls",
+    first("sessions", ({ messages }) => ({
+      messages: messages.map((one) =>
+        one.role === "tool" ? { ...one, parts: [{ ...readResult, content: "else" }] } : one
+      )
+    }))
+  ]
+]
+
+describe("the checkers of approvals and of single calls", () => {
+  for (const [what, rule, spoil] of violations) {
+    it(`find ${what}`, () => {
+      const found = check(spoil(sound)).map((violation) => violation.rule)
+      assert.include(found, rule)
+    })
+  }
+})
