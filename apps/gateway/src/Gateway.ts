@@ -30,11 +30,12 @@ import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./edge/a2a/PushNotifications.ts"
 import * as ConfigReload from "./config/ConfigReload.ts"
 import { demoProvider } from "./config/DemoMode.ts"
-import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
+import { GatewayConfig, settingsWithoutEffect } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as PageFiles from "./page/PageFiles.ts"
 import * as LogLine from "./telemetry/LogLine.ts"
 import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
@@ -181,7 +182,7 @@ const draining = Layer.effectDiscard(
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const reason of unheeded(config)) {
+      for (const reason of settingsWithoutEffect(config)) {
         yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
       }
       const { serviceLinks } = config
@@ -200,7 +201,7 @@ const addresses = ({ consoleEnabled }: Config) =>
   Layer.effectDiscard(
     HttpServer.addressFormattedWith((url) =>
       Effect.andThen(
-        consoleEnabled ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
+        consoleEnabled && PageFiles.isBuilt("console") ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
         Effect.logInfo(`Listening on ${url}`)
       )
     )

@@ -78,11 +78,12 @@ export const isForeign = ({ code, data, status }: BowlineError): boolean =>
   code === "unexpected_response" ||
   (status !== undefined && status !== 401 && status !== 403 && !("code" in (data ?? {})))
 
-/** What lies at the bottom of an error: `fetch` itself says no more than that it failed. */
-export const rootOf = (error: unknown): unknown => {
+/** The message at the bottom of an error: `fetch` itself says no more than that it failed. */
+export const reasonOf = (error: unknown): string => {
   const cause: unknown =
     error instanceof AggregateError ? error.errors[0] : error instanceof Error ? error.cause : undefined
-  return cause === undefined ? error : rootOf(cause)
+  if (cause !== undefined) return reasonOf(cause)
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** What answers is no gateway. */

@@ -1,4 +1,4 @@
-import { BowlineError, fromResponse, isForeign, isPassing, rootOf, unexpected } from "./BowlineError.ts"
+import { BowlineError, fromResponse, isForeign, isPassing, reasonOf, unexpected } from "./BowlineError.ts"
 import { type Clock, holdProcess, sleep, TimedOut, within } from "./Clock.ts"
 
 /** What happens to a stream: for a line of a log, or for a sign that says that it is being picked up again. */
@@ -66,11 +66,9 @@ export interface Signal {
 /** What went wrong with a request that has no refusal. Runtimes do not agree on the class of these errors. */
 export const toError = (error: unknown, isConnected = false): BowlineError => {
   if (error instanceof BowlineError) return error
-  const root = rootOf(error)
-  const message = root instanceof Error ? root.message : String(root)
   return new BowlineError({
     code: error instanceof TimedOut ? (isConnected ? "silence" : "timeout") : "network",
-    message,
+    message: reasonOf(error),
     retryable: true,
     cause: error
   })
@@ -102,7 +100,7 @@ const toSendable = (url: string, init: RequestInit, body: object | undefined): R
   } catch (cause) {
     throw new BowlineError({
       code: "invalid_request",
-      message: `The request cannot be sent: ${cause instanceof Error ? cause.message : String(cause)}`,
+      message: `The request cannot be sent: ${reasonOf(cause)}`,
       retryable: false,
       cause
     })
@@ -230,7 +228,10 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     let why = cause.message
     if (page !== url.origin) {
       const probe = (options.fetch ?? fetch)(url, { mode: "no-cors", signal })
-      await probe.then(() => (why = `CORS refuses pages of ${page}: add it to cors.origins`), ignore)
+      await within(clock, signal, connectTimeoutMs, probe).then(
+        () => (why = `CORS refuses pages of ${page}: add it to cors.origins`),
+        ignore
+      )
     }
     return new BowlineError({
       code: "unreachable",

@@ -200,6 +200,19 @@ describe("a gateway that has never answered", () => {
         "Cannot reach http://gateway:3774: CORS refuses pages of https://app.example: add it to cors.origins"
       )
       assert.strictEqual(modes.filter((mode) => mode === "no-cors").length, 1)
+      // Nor is the other request waited for without an end.
+      const silent = setUp({
+        baseUrl: "http://gateway",
+        giveUpAfterMs: 1_000,
+        fetch: (_, { mode } = {}) =>
+          mode === "no-cors" ? new Promise(() => {}) : Promise.reject(new TypeError("Failed to fetch"))
+      })
+      const unknown = watch(silent.bowline.plan(question))
+      await silent.advance(1_000 + 9_999)
+      assert.isFalse(unknown.isOver)
+      await silent.advance(1)
+      assert.strictEqual(unknown.error?.message, "Cannot reach http://gateway: Failed to fetch")
+
       const own = setUp({ baseUrl: "https://app.example", fetch, giveUpAfterMs: 1_000 })
       const away = watch(own.bowline.plan(question))
       await own.advance(1_000)

@@ -3,7 +3,7 @@ import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { Effect, Layer } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
+import { fromProcess, settingsWithoutEffect } from "../config/GatewayConfig.ts"
 import { ask } from "./AskCommand.ts"
 import { credentials } from "./CredentialsCommand.ts"
 import { doctor } from "./DoctorCommand.ts"
@@ -21,7 +21,7 @@ const check = Command.make("check", ServeCommand.own, (own) =>
     Effect.tap((config) => printLine(JSON.stringify(config.effective, null, 2))),
     Effect.flatMap((config) =>
       Effect.map(RecipeFolder.faultsOf(config.texts.recipes), (faults) => [
-        ...unheeded(config),
+        ...settingsWithoutEffect(config),
         ...faults.map(({ path, reason }) => `A recipe that cannot be used: ${path}: ${reason}`)
       ])
     ),

@@ -109,12 +109,12 @@ export class GatewayConfig extends Context.Service<
     }
     /** The models that the configuration names, as `provider/model`. */
     readonly configuredModels: ReadonlySet<string>
-    /** The largest body of a request, in bytes. */
     /** How streams of Chat Completions show tools, and text that is taken back. */
     readonly openai: { readonly showsProgress: boolean; readonly onRetract: Values["openaiOnRetract"] }
     /** Whether the web console is shown. */
     readonly consoleEnabled: boolean
     readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
+    /** The largest body of a request, in bytes. */
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
@@ -284,8 +284,8 @@ export const fromProcess = (commandLine: Partial<CommandLine> = {}) =>
 const line = (names: ReadonlyArray<string>, what: string): ReadonlyArray<string> =>
   names.length === 0 ? [] : [`Set, and ${what}: ${names.join(", ")}`]
 
-/** Warns of variables that are set without effect: one line for each reason. */
-export const unheeded = ({
+/** The variables that are set and have no effect: one line for each reason why they have none. */
+export const settingsWithoutEffect = ({
   ignored,
   overruled
 }: Pick<GatewayConfig["Service"], "ignored" | "overruled">): ReadonlyArray<string> => [

@@ -36,6 +36,12 @@ const readBytes = Effect.fnUntraced(function* (request: HttpServerRequest.HttpSe
   )
 })
 
+/** Bodies with more bytes take some ten milliseconds to decode, and as long for what is done with them. */
+const maxInOneTurn = 262_144
+
+/** Lets others run. Behind an answer of the network, a single yield may end in the same turn of the event loop. */
+const nextTurn = Effect.andThen(Effect.yieldNow, Effect.yieldNow)
+
 const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
   const decode = decodeJson(schema)
   return Effect.fnUntraced(function* (bytes: ArrayBuffer) {
@@ -43,7 +49,9 @@ const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
       catch: () => invalid([{ path: "", message: "Expected JSON in UTF-8" }])
     })
-    return yield* Effect.mapError(Effect.fromResult(decode(text)), invalid)
+    const decoded = yield* Effect.mapError(Effect.fromResult(decode(text)), invalid)
+    if (bytes.byteLength > maxInOneTurn) yield* nextTurn
+    return decoded
   })
 }
 

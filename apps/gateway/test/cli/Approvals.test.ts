@@ -1,8 +1,9 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { BowlineError } from "@bowline/client"
+import { Deferred, Effect, Option, Queue } from "effect"
 import { join } from "node:path"
-import { toDecision } from "../../src/cli/Approvals.ts"
+import * as Approvals from "../../src/cli/Approvals.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { hasPty, interrupt, onPty } from "./Pty.ts"
@@ -25,7 +26,11 @@ const withCalls = Effect.fnUntraced(function* (...inputs: ReadonlyArray<string>)
   const folder = yield* folderOf({ "gateway.yaml": gateway })
   const calls = inputs.map((input) => callTool("ann_pay", { input }))
   const { url } = yield* start([calls, [say("done")]], { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
-  return { url, ask: (options = {}) => onPty(["ask", "What?", "--preset", "bank"], { BOWLINE_URL: url }, options) }
+  return {
+    url,
+    ask: (options = {}, environment = {}) =>
+      onPty(["ask", "What?", "--preset", "bank"], { BOWLINE_URL: url, ...environment }, options)
+  }
 })
 
 const asked = /^ {2}Approve ann_pay\? y or n, and a note if you like: $/m
@@ -56,9 +61,58 @@ it("takes an answer for a decision if it begins with y or n, and the rest for a 
     ["yep", undefined],
     ["approve", undefined]
   ] as const) {
-    assert.deepStrictEqual(toDecision(answer), decision, answer)
+    assert.deepStrictEqual(Approvals.toDecision(answer), decision, answer)
   }
 })
+
+it.effect("asks again where a decision could not be sent, but not where another one stands", () =>
+  Effect.gen(function* () {
+    const request = (task_id: string): Approvals.ApprovalRequest => ({
+      id: 1,
+      event: "approval.requested",
+      data: {
+        plan_id: "p",
+        session_id: "s",
+        at: "",
+        task_id,
+        tool: "pay",
+        agent: null,
+        input: {},
+        expires_at: "",
+        why: "always"
+      }
+    })
+    const refusal = (code: string, status?: number) =>
+      Effect.fail(new BowlineError({ code, message: "No", retryable: false, status }))
+    const lines: Array<string> = []
+    const sent: Array<string> = []
+    const answers = yield* Queue.unbounded<string>()
+    const done = yield* Deferred.make<void>()
+    const results = [
+      refusal("network"),
+      refusal("approval_conflict", 409),
+      Effect.asVoid(Deferred.succeed(done, undefined))
+    ]
+    const terminal = {
+      ask: () => Effect.map(Queue.take(answers), Option.some),
+      line: (line: string) => void lines.push(line)
+    }
+    const approvals = yield* Approvals.make(
+      terminal,
+      ({ data }, { decision }) => {
+        sent.push(`${data.task_id} ${decision}`)
+        return results[sent.length - 1] ?? Effect.void
+      },
+      () => ""
+    )
+    approvals.onFrame(request("one"))
+    approvals.onFrame(request("two"))
+    yield* Queue.offerAll(answers, ["y", "n", "y"])
+    yield* Deferred.await(done)
+    assert.deepStrictEqual(sent, ["one approve", "one reject", "two approve"])
+    assert.deepStrictEqual(lines, ["network: No", "approval_conflict: No"])
+  })
+)
 
 describe.skipIf(!hasPty)("an approval in bowline ask on a terminal (skipped without `script` of util-linux)", () => {
   it.live("is asked for, and again until the answer is one, and the decision is sent with its note", () =>
@@ -133,6 +187,19 @@ describe.skipIf(!hasPty)("an approval in bowline ask on a terminal (skipped with
       assert.match(lines.join(" "), / icanon .* echo /)
       const { body } = yield* send(`${url}/plans`)
       assert.include(JSON.stringify(body["plans"]), '"reason":"cancelled"')
+    })
+  )
+
+  it.live("is asked for without a control sequence where TERM=dumb", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* withCalls("hi")
+      const terminal = yield* ask({ columns: 200 }, { TERM: "dumb", NO_COLOR: "1" })
+      yield* terminal.shows(asked)
+      yield* terminal.type("n later\r")
+      const { code, lines } = yield* terminal.ended
+      assert.deepStrictEqual([code, lines.at(-1)], [0, "done"])
+      assert.match(lines.join("\n"), /^✗ reject by \S+: later$/m)
+      assert.notInclude(terminal.output.text, "\u001b[")
     })
   )
 

@@ -23,14 +23,14 @@ const leastTaken = 100
 /** How many ends are written side by side. */
 const concurrency = 8
 
-/** A failure with one plan delays no other. */
-const caring = <E>(
+/** Logs why the work on one abandoned plan has failed, so that the work on the others continues. */
+const logFailure = <E>(
   { owner: caller, plan, route }: AbandonedPlan,
-  care: Effect.Effect<void, E>
+  work: Effect.Effect<void, E>
 ): Effect.Effect<void> => {
   const { plan_id, session_id } = plan
   const { request_id } = route
-  return care.pipe(
+  return work.pipe(
     Effect.catchCause((cause) => Effect.logError("recovery_failed", cause)),
     Effect.annotateLogs({ ...(request_id !== undefined && { request_id }), plan_id, session_id, caller })
   )
@@ -114,7 +114,7 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
       const queued = yield* store.queued(lock.replica)
       const forgotten = queued.filter((id) => !plans.isKnown(id) && !endings.has(id))
       const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten)
-      yield* Effect.forEach(taken, (abandoned) => caring(abandoned, decide(abandoned)), {
+      yield* Effect.forEach(taken, (abandoned) => logFailure(abandoned, decide(abandoned)), {
         concurrency: "unbounded",
         discard: true
       })
@@ -139,7 +139,7 @@ export const layer = Layer.effectDiscard(
     const recover = Effect.gen(function* () {
       if (yield* lock.isSteady) yield* takeOver()
       const due = endings.due(yield* Monotonic.now)
-      yield* Effect.forEach(due, (ending) => caring(ending.abandoned, endings.write(ending)), {
+      yield* Effect.forEach(due, (ending) => logFailure(ending.abandoned, endings.write(ending)), {
         concurrency,
         discard: true
       })

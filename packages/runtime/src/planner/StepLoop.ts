@@ -73,7 +73,7 @@ export class StepLoop {
     return StepLoop.#steps.call(this)
   }
 
-  // Made once, or methods: a generator function that is made for each plan costs as much as twenty effects, and keeps its plan in memory for long.
+  // Static: `Effect.fnUntraced` makes a function, and one for each plan would cost as much as twenty effects, and keep the plan in memory.
   static readonly #steps = Effect.fnUntraced(function* (this: StepLoop) {
     const { request, resumed } = this.#run.given
     const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(StepLoop.#finishStep.call(this)))

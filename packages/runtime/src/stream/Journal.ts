@@ -4,6 +4,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result } from "effect"
 import * as Alarm from "../process/Alarm.ts"
+import { sizeOf } from "../process/MemorySize.ts"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
@@ -18,12 +19,11 @@ export type Stopped = LeaseLost | StorageError
 /** The last event of a plan that is stored. */
 export type Head = Pick<PlanFrame, "seq" | "at">
 
-/** How many events, and how many characters of events other than deltas, may wait to be written. Beyond that their producer waits. */
+/** How many events, and how many bytes of events and facts, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
-const maxCharacters = 262_144
+const maxBytes = 262_144
 
-const charactersOf = ({ data }: PlanEvent): number =>
-  Object.values(data).reduce<number>((sum, value) => (typeof value === "string" ? sum + value.length : sum), 0)
+const bytesOf = (event: PlanEvent): number => (isDelta(event) ? event.data.delta.length : sizeOf(event.data))
 
 /**
  * The one ordered queue of what a plan writes. Numbers are given when an event is appended; a frame is sent when it is
@@ -41,7 +41,7 @@ export class Journal implements Source {
   #at: string
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
-  #characters = 0
+  #bytes = 0
   #sealed = false
   #releases = false
   /** Counts appends, and how many of them are stored. */
@@ -87,12 +87,13 @@ export class Journal implements Source {
 
   /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
   defer(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
-    // What is nothing is never written: a flush would wait for it in vain.
+    // An empty append is never written: a flush would wait for it in vain.
     if (this.#sealed || changes.length + events.length === 0) return
     this.#changes.push(...changes)
     this.#events.push(...events)
     if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true
-    for (const event of events) if (!isDelta(event)) this.#characters += charactersOf(event)
+    for (const event of events) this.#bytes += bytesOf(event)
+    if (changes.length > 0) this.#bytes += sizeOf(changes)
     this.#appended++
   }
 
@@ -124,7 +125,7 @@ export class Journal implements Source {
 
   /** Waits for the writer while too much waits to be written. */
   readonly keepUp: Effect.Effect<void, StorageError> = Effect.suspend(() =>
-    this.#events.length > maxBacklog || this.#characters > maxCharacters ? this.flush : Effect.void
+    this.#events.length > maxBacklog || this.#bytes > maxBytes ? this.flush : Effect.void
   )
 
   /**
@@ -204,7 +205,7 @@ export class Journal implements Source {
     this.#head += events.length
     this.#events = []
     this.#changes = []
-    this.#characters = 0
+    this.#bytes = 0
     if (Result.isFailure(rows)) {
       // What cannot be written as JSON ends its plan, not the writer of all plans.
       this.#head = first - 1

@@ -1,5 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
+import { MessageId } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
@@ -13,6 +15,8 @@ import * as Interrupted from "../process/Interrupted.ts"
 import { apart, measured } from "../telemetry/Measured.ts"
 
 const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)
+const task_id = TaskId.make("00000000-0000-4000-8000-000000000001")
+const message_id = MessageId.make("msg_00000000-0000-0000-0000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-0000-0000-000000000000")
 
 /** The time of what is stored already. */
@@ -65,6 +69,19 @@ const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
 const poison = new StorageError({ reason: new Rejected({ cause: "no such column" }) })
 const accept = Effect.succeed(new Set<PlanId>())
 
+const producing: Record<string, (text: string) => Parameters<Journal["append"]>> = {
+  "a large piece of text": (delta) => [[], [{ event: "text.delta", data: { step: 1, attempt: 1, delta } }]],
+  "the input of a call, however it is nested": (text) => {
+    const input = { rows: Array.from({ length: text.length / 300 }, () => ({ cells: [text.slice(0, 300), 1, true] })) }
+    const call = { task_id, tool: "search", kind: "local", agent: null, skill: null, agent_did: null } as const
+    return [[], [{ event: "task.started", data: { ...call, agent_did_source: null, input } }]]
+  },
+  "a message without an event": (text) => {
+    const message = { message_id, role: "assistant" as const, parts: [{ type: "text" as const, text }] }
+    return [[{ _tag: "MessageAppended", message, at: storedAt }], []]
+  }
+}
+
 describe("GroupCommit", () => {
   it.effect("writes in one batch what came from all plans while the last one was being written", () => {
     const first = Deferred.makeUnsafe<void>()
@@ -89,6 +106,24 @@ describe("GroupCommit", () => {
       assert.deepStrictEqual([one.live.head, two.live.head], [3, 1])
     }).pipe(Effect.provide(layer))
   })
+
+  it.effect.each(Object.entries(producing))(
+    "has a producer wait that is far ahead of the store with %s",
+    ([, produce]) => {
+      const { make, layer } = setUp(() => Effect.never)
+      return Effect.gen(function* () {
+        const { one } = yield* make
+        // It waits for the store, and what comes next waits behind it.
+        one.say("a")
+        yield* TestClock.adjust(0)
+        one.journal.append(...produce("x".repeat(1_000)))
+        yield* one.journal.keepUp
+        one.journal.append(...produce("x".repeat(300_000)))
+        const waiting = yield* Effect.forkChild(one.journal.keepUp, { startImmediately: true })
+        assert.isUndefined(waiting.pollUnsafe())
+      }).pipe(Effect.provide(layer))
+    }
+  )
 
   it.effect("leaves no alarm behind, wherever who waits for the end of a plan is interrupted", () => {
     const { make, layer } = setUp(() => Effect.never)

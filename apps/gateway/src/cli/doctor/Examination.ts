@@ -2,7 +2,7 @@ import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { Effect } from "effect"
 import { HttpClient } from "effect/http"
 import { styleText } from "node:util"
-import { fromProcess, type GatewayConfig, unheeded } from "../../config/GatewayConfig.ts"
+import { fromProcess, type GatewayConfig, settingsWithoutEffect } from "../../config/GatewayConfig.ts"
 import { Ended, exitCodes, misconfigured } from "../Ended.ts"
 import { printLine } from "../Output.ts"
 import { oneLine, toJson } from "../TerminalText.ts"
@@ -16,7 +16,7 @@ const configuration = (config: GatewayConfig["Service"]): Check => ({
   name: "configuration",
   find: Effect.map(RecipeFolder.faultsOf(config.texts.recipes), (faults) => {
     const warnings = [
-      ...unheeded(config).map((line) => warn(line, "Unset what has no effect")),
+      ...settingsWithoutEffect(config).map((line) => warn(line, "Unset what has no effect")),
       ...faults.map(({ path, reason }) => warn(`${path}: ${reason}`, "Correct the recipe, or remove it"))
     ]
     return warnings.length === 0 ? [ok("valid")] : warnings

@@ -1,3 +1,5 @@
+import { sizeOf } from "../../process/MemorySize.ts"
+
 /** What the bound has to know of a session. */
 interface Bounded {
   /** What is stored of it. */
@@ -10,21 +12,6 @@ interface Bounded {
 }
 
 const isIdle = ({ open, lease, readers }: Bounded): boolean => open.size === 0 && lease === undefined && readers === 0
-
-/** What a value takes in memory, in bytes: an estimate. */
-const sizeOf = (value: unknown): number => {
-  let size = 0
-  const rest = [value]
-  while (rest.length > 0) {
-    const next = rest.pop()
-    size += 16
-    if (typeof next === "string") size += next.length
-    if (typeof next !== "object" || next === null) continue
-    size += 32
-    for (const part of Object.values(next)) rest.push(part)
-  }
-  return size
-}
 
 /**
  * Drops the idle sessions that nobody has used for the longest time, while all of them have more than `maxBytes`. The last idle one
