@@ -12,6 +12,7 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
 import { type Idempotency, keptFor } from "../store/Idempotency.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import { type NewPlan, type PlanSession, PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -160,6 +161,7 @@ export class Creations {
       ...rest,
       head: { seq: 1, at },
       recent: [toFrame(1, at, { event: "session", data: { external_session_id, created } })],
+      gist: PlanGist.upTo(1),
       resumed: undefined
     }
     return running.run(ready, place)

@@ -22,6 +22,7 @@ import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { agentsOf, type Preset } from "../config/Presets.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
+import type { PlanGist } from "../store/PlanGist.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
@@ -57,6 +58,8 @@ export interface Ready extends PlanStart {
   /** Its last event, and those of the last ones that need not be read from the store. */
   readonly head: Head
   readonly recent: ReadonlyArray<PlanFrame>
+  /** What it has come to so far; undefined if that is not known. */
+  readonly gist: PlanGist | undefined
   readonly resumed: Resumed | undefined
   /** Whether the session has neither a history nor a summary. */
   readonly isEmpty: boolean
@@ -169,14 +172,14 @@ const makeOpen = Effect.gen(function* () {
   const measureCall = yield* PlanMetrics.measureCall
 
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
+    const { session_id, guard, head, recent, gist, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = (isOutdated: boolean) => {
       if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
-    const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify, (why) => run.stop(why))
+    const journal = new Journal({ plan_id, session_id }, guard, head, gist, live, writer.notify, (why) => run.stop(why))
     const run: PlanRun = new PlanRun({
       ...start,
       session_id,
