@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { Context, Duration, Effect, Layer, type Scope, Semaphore } from "effect"
+import { Context, Deferred, Duration, Effect, FiberSet, Layer, Schedule, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
@@ -24,6 +24,7 @@ import { agentsOf, type Preset } from "../config/Presets.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanGist } from "../store/PlanGist.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
+import { SessionStore } from "../store/SessionStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
 import type { Resumed } from "../planner/Resumption.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -34,6 +35,11 @@ const maxModels = 3
 
 /** How long plans that were aborted or handed over may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
+
+const endReadWithin = "300 millis"
+const freed = Schedule.spaced("100 millis")
+/** After a hand-over another process forgets. */
+const forgetWithin = "30 seconds"
 
 /** A plan in this process, from its creation until its session is released. */
 export interface RunningPlan {
@@ -200,6 +206,22 @@ const makeLife = Effect.gen(function* () {
   const permissions = yield* Permissions
   const open = yield* makeOpen
   const endings = Semaphore.makeUnsafe(1)
+  const sessions = yield* SessionStore
+  const background = yield* FiberSet.make()
+
+  /** Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here. */
+  const forget = ({ live }: RunningPlan, session: SessionId) =>
+    Deferred.await(live.closed).pipe(
+      Effect.andThen(Effect.sleep(endReadWithin)),
+      Effect.andThen(
+        Effect.retry(
+          Effect.repeat(sessions.delete(session), { until: (isDeleted) => isDeleted, schedule: freed }),
+          freed
+        )
+      ),
+      Effect.timeoutOption(forgetWithin),
+      Effect.ignore
+    )
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
     const { caller, session_id, guard, awaited, route } = plan
@@ -209,6 +231,7 @@ const makeLife = Effect.gen(function* () {
     if (awaited !== undefined) {
       yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
     }
+    if (plan.request.session_ttl_ms === 0) yield* FiberSet.run(background, forget(running, session_id))
     yield* announce(running)
     yield* Effect.ensuring(
       supervise(run, live, { lock, planner, endings }),

@@ -92,7 +92,8 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       ...sent,
       request,
       echo,
-      session_ttl_ms: echo.store ? undefined : 0
+      session_ttl_ms: undefined,
+      leavesNothing: !echo.store
     })
     // The first try has stored its own.
     return { ...reading, from: 0, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
