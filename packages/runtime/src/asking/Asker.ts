@@ -79,7 +79,7 @@ export class Asker extends Context.Service<
             return attempted.answer
           }
           const { reason } = attempted
-          listener.failed(reason)
+          listener.failed(reason, target.credential.id)
           const isTooLong = begun.mayShorten && reason._tag === "context_overflow"
           if (isTooLong) begun.mayShorten = false
           const isShorter = isTooLong && (yield* listener.shorten)
