@@ -35,6 +35,7 @@ import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as PageFiles from "./page/PageFiles.ts"
 import * as LogLine from "./telemetry/LogLine.ts"
 import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
@@ -200,7 +201,7 @@ const addresses = ({ consoleEnabled }: Config) =>
   Layer.effectDiscard(
     HttpServer.addressFormattedWith((url) =>
       Effect.andThen(
-        consoleEnabled ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
+        consoleEnabled && PageFiles.isBuilt("console") ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
         Effect.logInfo(`Listening on ${url}`)
       )
     )

@@ -3,6 +3,7 @@ import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Duration, Effect, Layer } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { HttpLimits } from "../config/GatewayConfig.ts"
+import * as HalfClosed from "./HalfClosed.ts"
 import * as MalformedRequest from "./MalformedRequest.ts"
 
 /** How long the last responses may take when the gateway closes. Then it cuts their connections. */
@@ -69,7 +70,7 @@ export const layer = ({
   const count = Effect.map(Effect.context(), (context) => server.on("drop", () => dropped.updateUnsafe(1, {}, context)))
   const cut = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   const prepared = Effect.andThen(
-    MalformedRequest.answerOn(server),
+    Effect.all([MalformedRequest.answerOn(server), HalfClosed.answerOn(server)]),
     Effect.sync(() => holdUntilRouted(server))
   )
   return Layer.effectDiscard(Effect.all([count, cut])).pipe(

@@ -18,11 +18,11 @@ export const routeOf = (headers: {
  */
 export const join = (connect: Reading["connect"], request: HttpServerRequest.HttpServerRequest): void => {
   const response = NodeHttpServerRequest.toServerResponse(request)
-  const { socket } = response
   const disconnect = connect(() => response.destroy())
-  // Node reads the ends of all connections that have ended before it closes the first one, and interrupts its request.
-  socket?.once("end", disconnect)
-  response.once("close", () => socket?.removeListener("end", disconnect))
+  // In front of the server's own listener, which interrupts the request.
+  response.prependOnceListener("close", () => {
+    if (!response.writableFinished) disconnect()
+  })
 }
 
 /** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */

@@ -31,7 +31,9 @@ export const make = Effect.gen(function* () {
   const files = yield* PageFiles.read("console")
   const page = files.get("/index.html")
   if (page === undefined) {
-    yield* Effect.logInfo("The console is not built: `npm start` builds it")
+    yield* Effect.logInfo(
+      "The console is not built: `npm run docs` builds it in the sources, and published packages have it"
+    )
     return identity
   }
 

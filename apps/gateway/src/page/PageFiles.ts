@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { HttpServerResponse } from "effect/http"
 import Negotiator from "negotiator"
+import { existsSync } from "node:fs"
 import { readdir, readFile } from "node:fs/promises"
 import { extname, join, relative, sep } from "node:path"
 import { promisify } from "node:util"
@@ -71,6 +72,9 @@ const list = (folder: string) =>
   readdir(folder, { recursive: true, withFileTypes: true }).catch((error: NodeJS.ErrnoException) =>
     error.code === "ENOENT" ? [] : Promise.reject(error)
   )
+
+/** Whether a build was ever made. */
+export const isBuilt = (name: "console" | "docs"): boolean => existsSync(join(built, name, "index.html"))
 
 /** The files of a build by their paths in it, or none if it was never made. They are small, and are read once: no request reaches the disk. */
 export const read = (name: "console" | "docs"): Effect.Effect<ReadonlyMap<string, PageFile>> =>

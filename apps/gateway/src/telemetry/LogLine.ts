@@ -7,8 +7,18 @@ import type { Writable } from "node:stream"
 export const json = Logger.make<unknown, string>((options) => {
   const line = Logger.formatStructured.log(options)
   const span = openSpan(options.fiber.context)
-  return Formatter.formatJson(span === undefined ? line : { ...line, trace_id: span.traceId, span_id: span.spanId })
+  return Formatter.formatJson({
+    ...line,
+    message: messageOf(line.message),
+    ...(span !== undefined && { trace_id: span.traceId, span_id: span.spanId })
+  })
 })
+
+/** One text, also where several things were logged together: what reads the log has one type for the field. */
+const messageOf = (message: unknown): string =>
+  (Array.isArray(message) ? message : [message])
+    .map((part: unknown) => (typeof part === "string" ? part : Formatter.formatJson(part)))
+    .join(" ")
 
 /** Keeps lines below the level from a logger. Warnings are counted also where the operator does not want to read them. */
 export const atLeast = (level: LogLevel.LogLevel, logger: Logger.Logger<unknown, void>): Logger.Logger<unknown, void> =>

@@ -116,7 +116,7 @@ describe("bowline serve", () => {
           ["--demo", "--port", "0", "--host", "127.0.0.1"],
           { ...memory, BOWLINE_PORT_X: "1", BOWLINE_HOSTS: "1" },
           78,
-          /^BOWLINE_PORT_X: There is no such variable\nBOWLINE_HOSTS: There is no such variable\n$/
+          /^BOWLINE_PORT_X: There is no such variable. Did you mean BOWLINE_PORT\?\nBOWLINE_HOSTS: There is no such variable. Did you mean BOWLINE_HOST\?\n$/
         ],
         [
           [],

@@ -195,7 +195,7 @@ budgets: { ann: {}, eve: { tokens_per_day: 1 }, bob: { tokens_per_day: -1, calls
         "Expected a glob such as weather_* or {clock,weather}_*, without a ! in front: deny names what is forbidden"
       assert.deepStrictEqual(yield* problems("bad.yaml", text, callers), [
         'bad.yaml permissions["b b"]: There is no such key',
-        "bad.yaml permissions.ann.host: There is no such key",
+        "bad.yaml permissions.ann.host: There is no such key. Did you mean hosts?",
         "bad.yaml permissions.ann.tools: Expected an object of allow and deny, which are lists of globs",
         "bad.yaml permissions.bob.tools: Expected allow, deny, or both of them",
         "bad.yaml permissions.bob.hosts.allow: Expected at least one glob",

@@ -96,7 +96,7 @@ describe.skipIf(program === undefined)("the chart", () => {
       assert.deepStrictEqual(files["refund.md"], everything["recipes"]?.["refund.md"])
 
       const secret = {
-        BOWLINE_API_KEYS: "ann=a",
+        BOWLINE_API_KEYS: "ann=key-of-ann",
         DATABASE_URL: "postgres://db/bowline",
         BOWLINE_SECRET_KEY: Buffer.alloc(32, 1).toString("base64"),
         OPENAI_API_KEY: "key"

@@ -41,7 +41,7 @@ const [imageVariables, unitVariables] = [textOf("ENV"), /^Environment=(.*)$/m.ex
 /** What an operator writes. */
 const filled = {
   ...example,
-  BOWLINE_API_KEYS: "ann=a,bob=b",
+  BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob",
   BOWLINE_ADMIN_CALLERS: "ann",
   BOWLINE_PUBLIC_HOSTS: "bowline.example",
   BOWLINE_SECRET_KEY: Buffer.alloc(32, 1).toString("base64"),

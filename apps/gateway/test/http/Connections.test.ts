@@ -1,7 +1,7 @@
 import { say, type Turn } from "@bowline/testing/provider/Turn"
-import { wait } from "@bowline/testing/http/Move"
+import { stall, wait } from "@bowline/testing/http/Move"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, Metric } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Metric, Schedule } from "effect"
 import { HttpServer, HttpServerResponse } from "effect/http"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { once } from "node:events"
@@ -48,7 +48,7 @@ describe("a request", () => {
       const waiting = yield* early()
       const answer = yield* Effect.forkChild(readToEnd(waiting.socket), { startImmediately: true })
       gone.socket.destroy()
-      yield* Effect.promise(() => once(gone.peer, "close"))
+      yield* Effect.callback((resume) => void gone.peer.once("close", () => resume(Effect.void)))
       let answered = 0
       const app = Effect.sync(() =>
         HttpServerResponse.text(`answer ${++answered}`, { headers: { connection: "close" } })
@@ -147,6 +147,50 @@ describe("what is no request", () => {
       )
       socket.end()
       assert.strictEqual(problemIn(yield* Fiber.join(answer))["status"], 431)
+    })
+  )
+
+  it.live.each<[string, string, RegExp]>([
+    ["as a stream", "Accept: text/event-stream", /\r\n\r\n(?:.|\n|\r)*event: done\n/],
+    ["as one object", "Accept: application/json", /"text":"ab"/]
+  ])("is answered to its end %s, though its caller has closed its own end behind it", ([, accept, whole]) =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{}", [[say("a"), wait("200 millis"), say("b")]])
+      const socket = yield* open(url)
+      socket.allowHalfOpen = true
+      const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+      const body = JSON.stringify({ question: "?" })
+      const lines = ["Content-Type: application/json", `Content-Length: ${body.length}`, accept]
+      socket.end(`${head("/plan", ...lines)}\r\n\r\n${body}`)
+      const text = yield* Fiber.join(answer)
+      assert.match(text, /^HTTP\/1\.1 200 /m)
+      assert.match(text, whole)
+    })
+  )
+
+  it.live.each<[string, string, string]>([
+    ["a stream", "HTTP/1.1", "text/event-stream"],
+    ["one object", "HTTP/1.1", "application/json"],
+    ["a stream of HTTP/1.0", "HTTP/1.0", "text/event-stream"],
+    ["one object of HTTP/1.0", "HTTP/1.0", "application/json"]
+  ])("for %s ends its plan when its caller has left without a reset", ([, version, accept]) =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* withHttp("{}", [[say("a"), stall]])
+      const socket = yield* open(url)
+      const body = JSON.stringify({ question: "?" })
+      const lines = ["Content-Type: application/json", `Content-Length: ${body.length}`, `Accept: ${accept}`]
+      socket.write(`${head("/plan", ...lines).replace("HTTP/1.1", version)}\r\n\r\n${body}`)
+      yield* provider.requests.awaitCount(1)
+      // All that has come is read, so that the end is a FIN and no reset.
+      socket.resume()
+      socket.end(() => socket.destroy())
+      const { body: listed } = yield* send(`${url}/plans`).pipe(
+        Effect.repeat({
+          until: ({ body }) => JSON.stringify(body).includes('"aborted"'),
+          schedule: Schedule.spaced("10 millis")
+        })
+      )
+      assert.include(JSON.stringify(listed), '"reason":"disconnect"')
     })
   )
 

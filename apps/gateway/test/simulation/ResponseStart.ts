@@ -199,11 +199,17 @@ export const rule =
       }
       if (final === null) {
         const code = response?.error?.code
-        return end === "response.failed" && code === codeOf(error?.code)
+        const { reason = "" } = error ?? {}
+        const status = ["cancelled", "superseded", "disconnect"].includes(reason) ? "cancelled" : "failed"
+        return end === "response.failed" && code === codeOf(error?.code) && response?.status === status
           ? []
           : said(`ends with ${end} ${code}, the plan is ${state}`)
       }
       if (end === "response.failed") return said(`has failed, and the plan is ${state}`)
+      const isWhole = final.stop_reason === "stop" || final.stop_reason === "pause"
+      if (end !== `response.${isWhole ? "completed" : "incomplete"}` || `response.${response?.status}` !== end) {
+        return said(`ends with ${end} as ${response?.status}, the plan for ${final.stop_reason}`)
+      }
       const messages = (response?.output ?? []).filter(({ type }) => type === "message")
       const untold = messages.filter((message) => texted(message) !== (texts.get(message.id) ?? ""))
       if (untold.length > 0) return said(`has texts that no event has told: ${JSON.stringify(untold)}`)

@@ -21,8 +21,8 @@ export interface CardSkill {
 
 const inputModes = ["text/plain", "application/json"]
 
-/** An agent card that clients of 1.0 and of 0.3 read: the members of each, side by side. */
-export const make = ({ description, hasPush, name, needsKey, skills, url, version }: CardFacts): Metadata => ({
+/** An agent card for clients of 1.0. */
+export const make10 = ({ description, hasPush, name, needsKey, skills, url, version }: CardFacts): Metadata => ({
   name,
   description,
   version,
@@ -36,19 +36,25 @@ export const make = ({ description, hasPush, name, needsKey, skills, url, versio
   defaultOutputModes: inputModes,
   skills: skills.map((skill) => ({ ...skill })),
   ...(needsKey && {
+    securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: "Bearer" } } },
+    securityRequirements: [{ schemes: { bearer: { list: [] } } }]
+  })
+})
+
+/** An agent card that clients of 1.0 and of 0.3 read: the members of each, side by side. */
+export const make = (facts: CardFacts): Metadata => ({
+  ...make10(facts),
+  ...(facts.needsKey && {
     // A client of 1.0 looks for the member, one of 0.3 for the type.
-    securitySchemes: {
-      bearer: { httpAuthSecurityScheme: { scheme: "Bearer" }, type: "http", scheme: "bearer" }
-    },
-    securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+    securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: "Bearer" }, type: "http", scheme: "bearer" } },
     security: [{ bearer: [] }]
   }),
   protocolVersion: "0.3.0",
-  url,
+  url: facts.url,
   preferredTransport: "JSONRPC",
   additionalInterfaces: [
-    { url, transport: "JSONRPC" },
-    { url, transport: "HTTP+JSON" }
+    { url: facts.url, transport: "JSONRPC" },
+    { url: facts.url, transport: "HTTP+JSON" }
   ],
   supportsAuthenticatedExtendedCard: true
 })

@@ -136,8 +136,11 @@ export class TaskFold {
   }
 
   next(frame: PlanFrame): ReadonlyArray<ServedUpdate> {
-    if (!matters.has(frame.event)) return []
-    const event = toEvent(frame)
+    return matters.has(frame.event) ? this.tell(toEvent(frame), frame.seq) : []
+  }
+
+  /** The same with what a frame tells. */
+  tell(event: PlanEvent, seq: number): ReadonlyArray<ServedUpdate> {
     switch (event.event) {
       case "queued":
         return this.#become("submitted", `waiting for its session, at place ${event.data.position}`)
@@ -157,7 +160,7 @@ export class TaskFold {
         return this.#become("working", `calling ${name}`)
       }
       case "task.artifact":
-        return this.#addArtifact(event.data, frame.seq)
+        return this.#addArtifact(event.data, seq)
       case "task.finished": {
         const { state, task_id } = event.data
         const name = this.#calls.get(task_id)?.name ?? task_id
@@ -176,6 +179,11 @@ export class TaskFold {
       default:
         return []
     }
+  }
+
+  /** The plan has come further than it has told. */
+  stand(): ReadonlyArray<ServedUpdate> {
+    return this.#plan.state === "running" && !this.isWaiting ? this.#become("working") : []
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */

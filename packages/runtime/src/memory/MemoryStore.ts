@@ -11,7 +11,7 @@ import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { Notices } from "../store/Notices.ts"
-import { Memory } from "./internal/Memory.ts"
+import { gistOf, Memory } from "./internal/Memory.ts"
 import { makeCommit } from "./internal/MemoryCommits.ts"
 import { makeCreate } from "./internal/MemoryCreations.ts"
 import { pageOf } from "./internal/MemoryEvents.ts"
@@ -60,6 +60,13 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const session = memory.sessions.get(record.plan.session_id)
       if (session !== undefined) memory.touch(session)
       return Effect.succeed({ ...record.plan, request: shown(record.request.request) })
+    }),
+  told: (owner, id) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      return record?.owner !== owner
+        ? Effect.fail(new NotFound({ what: "plan" }))
+        : Effect.succeed({ plan: record.plan, gist: gistOf(record), echo: record.echo })
     }),
   echo: (owner, id) =>
     Effect.suspend(() => {

@@ -4,6 +4,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type MessagePart, type NewMessage, MessageId } from "@bowline/domain/session/Message"
 import { notMade, unknownEffect } from "../provider/LegalHistory.ts"
 import { fromEvents } from "../store/EventRow.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import type { AbandonedPlan, PlanChange, PlanCommit } from "../store/PlanStore.ts"
 import { headOf } from "../planner/Resumption.ts"
 
@@ -13,7 +14,13 @@ const error = { code: "interrupted", message: "The process that ran the call is 
  * The end of a plan that no process can resume: it is over, and the effect of its open calls is unknown. `text` is the part of an
  * unfinished answer that readers have seen. The history keeps it as partial text.
  */
-export const settlement = (abandoned: AbandonedPlan, text: string, now: number, uuid: () => string): PlanCommit => {
+export const settlement = (
+  abandoned: AbandonedPlan,
+  gist: PlanGist.PlanGist | undefined,
+  text: string,
+  now: number,
+  uuid: () => string
+): PlanCommit => {
   const { plan, guard, tasks, unanswered } = abandoned
   const open = tasks.filter(({ state }) => state === "running")
   const at = fromMillis(now)
@@ -65,11 +72,18 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
     { event: "done", data: {} }
   ]
   const progress = { model, steps, tool_calls, retries, usage, cost_usd }
+  const summed = gist === undefined ? null : PlanGist.encode(PlanGist.add(gist, events))
   return {
     plan_id,
     session_id,
     guard,
-    changes: [...changes, ...results, ...partial, { _tag: "Settled", outcome, progress, at }],
+    changes: [
+      ...changes,
+      ...results,
+      ...partial,
+      { _tag: "Settled", outcome, progress, at },
+      { _tag: "Summed", gist: summed }
+    ],
     events: fromEvents(head.seq + 1, at > head.at ? at : head.at, events)
   }
 }

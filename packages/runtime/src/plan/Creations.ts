@@ -1,5 +1,6 @@
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
-import { MessageId } from "@bowline/domain/session/Message"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { MessageId, type NewMessage } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -11,6 +12,7 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
 import { type Idempotency, keptFor } from "../store/Idempotency.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import { type NewPlan, type PlanSession, PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -40,6 +42,8 @@ interface Kept {
   readonly echo?: Schema.Json | undefined
   /** See `NewPlan`. */
   readonly replaces: boolean
+  /** The first messages of a new session, in place of the request's `history`. */
+  readonly told?: ReadonlyArray<Pick<NewMessage, "role" | "parts">> | undefined
 }
 
 /** What a plan starts with, its preset included. */
@@ -50,6 +54,9 @@ const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageErro
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
   return error instanceof StorageError && error.reason.isRetryable
 }
+
+const toldBy = ({ history }: PlanRequest): ReadonlyArray<Pick<NewMessage, "role" | "parts">> =>
+  history.map(({ role, content }) => ({ role, parts: [{ type: "text", text: content }] }))
 
 /** Stores plans that were admitted, and runs them. */
 export class Creations {
@@ -118,20 +125,16 @@ export class Creations {
     })
   }
 
-  #toStore(start: Start, { sent, echo = null, idempotency, replaces }: Kept): NewPlan {
+  #toStore(start: Start, { sent, echo = null, idempotency, replaces, told = toldBy(start.request) }: Kept): NewPlan {
     const { store, config, secretKey, uuid, lock } = this.#parts
-    const { plan_id, request, createdAt } = start
+    const { plan_id, createdAt } = start
     const key = config.resume && store.isDurable ? secretKey : Option.none()
     return {
       ...Struct.omit(start, ["preset", "endsAt"]),
       replica: lock.replica,
       leaseTtl: lock.leaseTtl(),
       new_session_id: SessionId.make(`session_${uuid()}`),
-      messages: request.history.map(({ role, content }) => ({
-        message_id: MessageId.make(`msg_${uuid()}`),
-        role,
-        parts: [{ type: "text", text: content }]
-      })),
+      messages: told.map(({ role, parts }) => ({ message_id: MessageId.make(`msg_${uuid()}`), role, parts })),
       storedRequest: StoredRequest.store(sent, plan_id, key),
       echo,
       replaces,
@@ -158,6 +161,7 @@ export class Creations {
       ...rest,
       head: { seq: 1, at },
       recent: [toFrame(1, at, { event: "session", data: { external_session_id, created } })],
+      gist: PlanGist.upTo(1),
       resumed: undefined
     }
     return running.run(ready, place)

@@ -9,6 +9,7 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import * as Resumption from "../planner/Resumption.ts"
 import { Notices } from "../store/Notices.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import { type AbandonedPlan, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import * as Abandonment from "./Abandonment.ts"
 import * as LeftTasks from "./LeftTasks.ts"
@@ -82,13 +83,14 @@ export class Endings {
 
   /** Prepares the end of a plan that was just taken over: it is due at once. */
   readonly begin = Effect.fnUntraced(function* (this: Endings, abandoned: AbandonedPlan) {
-    const { lock, uuid, scope: parent } = this.#parts
+    const { lock, store, uuid, scope: parent } = this.#parts
     const { plan, guard } = abandoned
     const now = yield* Clock.currentTimeMillis
     const earlier = this.#endings.get(plan.plan_id)
     if (earlier !== undefined) yield* this.#drop(earlier)
     const scope = yield* Scope.fork(parent)
-    const commit = Abandonment.settlement(abandoned, Resumption.shownText(abandoned), now, uuid)
+    const gist = yield* PlanGist.resume(store, abandoned)
+    const commit = Abandonment.settlement(abandoned, gist, Resumption.shownText(abandoned), now, uuid)
     const ending: Ending = { abandoned, scope, commit, pause: 0, due: yield* Monotonic.now }
     this.#endings.set(plan.plan_id, ending)
     if (guard._tag !== "Held") return
@@ -124,7 +126,7 @@ export class Endings {
     const now = yield* Clock.currentTimeMillis
     ending.due = (yield* Monotonic.now) + ending.pause
     ending.pause = Math.min(Math.max(2 * ending.pause, leastPause), mostPause)
-    ending.commit = Abandonment.settlement(ending.abandoned, "", now, this.#parts.uuid)
+    ending.commit = Abandonment.settlement(ending.abandoned, undefined, "", now, this.#parts.uuid)
   })
 
   #drop({ abandoned, scope }: Ending): Effect.Effect<void> {

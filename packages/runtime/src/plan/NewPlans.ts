@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { NewMessage } from "@bowline/domain/session/Message"
 import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import { type PlanRequest, type ResolvedRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import {
@@ -9,7 +10,7 @@ import {
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Schema } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Option, Schedule, type Schema } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
@@ -52,6 +53,18 @@ export interface Asked {
    * are dropped. It is refused while another plan of the session runs.
    */
   readonly chat?: { readonly replaces: boolean } | undefined
+  /**
+   * The plan runs in a session of its own, which is deleted as soon as the plan is over. It begins with what the session of the request
+   * says, which keeps nothing of the plan, nor waits for it.
+   */
+  readonly leavesNothing?: boolean | undefined
+}
+
+/** A request whose session, if it has one, is only read: what it says comes with the request. */
+interface Apart {
+  readonly request: PlanRequest
+  /** The messages with which the session of the plan begins; undefined if they are those of the request. */
+  readonly told?: ReadonlyArray<Pick<NewMessage, "role" | "parts">>
 }
 
 /** How long a plan that replaces others waits for those that nobody reads. */
@@ -106,6 +119,30 @@ export class NewPlans extends Context.Service<
           Effect.ignore({ log: "Warn", message: "remote_task_not_cancelled" })
         )
 
+      const apart = Effect.fnUntraced(function* (
+        caller: CallerName,
+        asked: PlanRequest
+      ): Effect.fn.Return<Apart, StorageError> {
+        const { prior_summary, session_id: name, ...rest } = asked
+        const request = { ...rest, session_ttl_ms: 0 }
+        const known = name === undefined ? Option.none() : yield* findSession(caller, name)
+        if (Option.isNone(known))
+          return { request: { ...request, ...(prior_summary !== undefined && { prior_summary }) } }
+        const { session_id } = known.value
+        const [told, { priors, text }] = yield* Effect.all([sessions.history(session_id), sessions.summary(session_id)])
+        const summaries = [...priors, text ?? "", prior_summary ?? ""].filter((summary) => summary !== "")
+        return {
+          request: { ...request, history: [], ...(summaries.length > 0 && { prior_summary: summaries.join("\n\n") }) },
+          told
+        }
+      })
+
+      const findSession = (caller: CallerName, name: string) =>
+        sessions.find(caller, name).pipe(
+          Effect.asSome,
+          Effect.catchTag("NotFound", () => Effect.succeedNone)
+        )
+
       /** Ends the plans of a session that nobody reads. One that is read runs on: then the session is busy. */
       const endUnread = Effect.fnUntraced(
         function* (caller: CallerName, name: string | undefined) {
@@ -127,7 +164,8 @@ export class NewPlans extends Context.Service<
           : FiberSet.run(starts, Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }])))
 
       const start = Effect.fnUntraced(function* (given: Asked) {
-        const { caller, request: asked, route: came = direct, sent, chat, ...kept } = given
+        const { caller, request: wanted, route: came = direct, sent, chat, leavesNothing, ...kept } = given
+        const { request: asked, told } = leavesNothing === true ? yield* apart(caller, wanted) : { request: wanted }
         const { preset, request } = yield* check(caller, asked, came)
         const replaces = chat?.replaces === true
         if (replaces) yield* endUnread(caller, request.session_id)
@@ -148,7 +186,7 @@ export class NewPlans extends Context.Service<
             deadline: createdAt + timeout_ms,
             endsAt: Monotonic.millis(clock) + timeout_ms
           },
-          { ...kept, replaces, sent: sent ?? StoredRequest.written(asked) }
+          { ...kept, replaces, told, sent: sent ?? StoredRequest.written(asked) }
         )
         if (session.dropped.length > 0) yield* FiberSet.run(starts, cancelDropped(session, caller))
         if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {

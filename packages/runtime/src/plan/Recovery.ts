@@ -7,6 +7,7 @@ import * as Presets from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as Resumption from "../planner/Resumption.ts"
 import { Notices } from "../store/Notices.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import { type AbandonedPlan, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -63,6 +64,7 @@ const makeResume = Effect.gen(function* () {
       endsAt: (yield* Monotonic.now) + leftMs,
       head: Resumption.headOf(abandoned),
       recent: [],
+      gist: yield* PlanGist.resume(store, abandoned),
       isEmpty: false,
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))

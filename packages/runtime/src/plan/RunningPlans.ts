@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { Context, Duration, Effect, Layer, type Scope, Semaphore } from "effect"
+import { Context, Deferred, Duration, Effect, FiberSet, Layer, Schedule, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
@@ -22,7 +22,9 @@ import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { agentsOf, type Preset } from "../config/Presets.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
+import type { PlanGist } from "../store/PlanGist.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
+import { SessionStore } from "../store/SessionStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
 import type { Resumed } from "../planner/Resumption.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -33,6 +35,11 @@ const maxModels = 3
 
 /** How long plans that were aborted or handed over may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
+
+const endReadWithin = "300 millis"
+const freed = Schedule.spaced("100 millis")
+/** After a hand-over another process forgets. */
+const forgetWithin = "30 seconds"
 
 /** A plan in this process, from its creation until its session is released. */
 export interface RunningPlan {
@@ -51,6 +58,8 @@ export interface Ready extends PlanStart {
   /** Its last event, and those of the last ones that need not be read from the store. */
   readonly head: Head
   readonly recent: ReadonlyArray<PlanFrame>
+  /** What it has come to so far; undefined if that is not known. */
+  readonly gist: PlanGist | undefined
   readonly resumed: Resumed | undefined
   /** Whether the session has neither a history nor a summary. */
   readonly isEmpty: boolean
@@ -163,14 +172,14 @@ const makeOpen = Effect.gen(function* () {
   const measureCall = yield* PlanMetrics.measureCall
 
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
+    const { session_id, guard, head, recent, gist, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = (isOutdated: boolean) => {
       if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
-    const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify, (why) => run.stop(why))
+    const journal = new Journal({ plan_id, session_id }, guard, head, gist, live, writer.notify, (why) => run.stop(why))
     const run: PlanRun = new PlanRun({
       ...start,
       session_id,
@@ -197,6 +206,22 @@ const makeLife = Effect.gen(function* () {
   const permissions = yield* Permissions
   const open = yield* makeOpen
   const endings = Semaphore.makeUnsafe(1)
+  const sessions = yield* SessionStore
+  const background = yield* FiberSet.make()
+
+  /** Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here. */
+  const forget = ({ live }: RunningPlan, session: SessionId) =>
+    Deferred.await(live.closed).pipe(
+      Effect.andThen(Effect.sleep(endReadWithin)),
+      Effect.andThen(
+        Effect.retry(
+          Effect.repeat(sessions.delete(session), { until: (isDeleted) => isDeleted, schedule: freed }),
+          freed
+        )
+      ),
+      Effect.timeoutOption(forgetWithin),
+      Effect.ignore
+    )
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
     const { caller, session_id, guard, awaited, route } = plan
@@ -206,6 +231,7 @@ const makeLife = Effect.gen(function* () {
     if (awaited !== undefined) {
       yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
     }
+    if (plan.request.session_ttl_ms === 0) yield* FiberSet.run(background, forget(running, session_id))
     yield* announce(running)
     yield* Effect.ensuring(
       supervise(run, live, { lock, planner, endings }),

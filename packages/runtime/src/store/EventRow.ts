@@ -57,7 +57,8 @@ type Delta = Extract<PlanEvent, { readonly event: "text.delta" | "reasoning.delt
 export const isDelta = (event: PlanEvent): event is Delta =>
   event.event === "text.delta" || event.event === "reasoning.delta"
 
-const continues = (run: Delta, next: PlanEvent): next is Delta =>
+/** Whether the event goes on with the text of this one. */
+export const continues = (run: Delta, next: PlanEvent): next is Delta =>
   next.event === run.event && next.data.step === run.data.step && next.data.attempt === run.data.attempt
 
 /** The rows for consecutive events of one plan that are stored at that time. The first event has the number `seq`. */

@@ -117,6 +117,8 @@ export type PlanChange =
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
     } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
+  /** What the plan has come to: the text of `PlanGist`, or null if that is too long. */
+  | { readonly _tag: "Summed"; readonly gist: string | null }
   /**
    * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
    * from now on, and the other replicas are told (`PlansLeft`).
@@ -142,6 +144,15 @@ export interface PlanCommit {
   readonly guard: Guard
   readonly changes: ReadonlyArray<PlanChange>
   readonly events: ReadonlyArray<EventRow>
+}
+
+/** What has to be known of a plan to tell its end. */
+export type ToldFacts = Pick<Plan, "plan_id" | "state" | "final" | "error">
+
+/** A plan, and what is on its row of its `PlanGist`: null if that was too long, or if an earlier version has stored the plan. */
+export interface Told<A extends ToldFacts> {
+  readonly plan: A
+  readonly gist: Schema.Json | null
 }
 
 /** One call of a tool, as it is stored. */
@@ -194,6 +205,8 @@ export interface AbandonedPlan {
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** What is on its row of what it has come to. */
+  readonly gist: Schema.Json | null
   /** The calls that its history has no result for, in their order: some of them may not have started. */
   readonly unanswered: ReadonlyArray<TaskId>
 }
@@ -252,6 +265,11 @@ export class PlanStore extends Context.Service<
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
+    /** The plan with what it has come to, and with its `echo`, if it has one. Another owner's plan is not found. One statement, one row. */
+    readonly told: (
+      owner: CallerName,
+      id: PlanId
+    ) => Effect.Effect<Told<PlanFacts> & { readonly echo: Schema.Json | null }, NotFound | StorageError>
     /** The `echo` that the plan was created with. Another owner's plan is not found, nor is one without an echo, or whose echo was dropped. */
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
     /** Drops the plan's echo. The plan itself stays. */

@@ -6,6 +6,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { Context, type Effect } from "effect"
+import type { Told } from "./PlanStore.ts"
 import type { HandedBack } from "./SessionStore.ts"
 
 /** How a task stands for the client of another agent, in the words of A2A. */
@@ -62,6 +63,9 @@ export interface TaskPlan {
   readonly cancelled_at: string | null
 }
 
+/** A plan of this task, with what it has come to. */
+export type ToldPlan = { readonly task_id: PlanId } & TaskPlan & Told<PlanFacts>
+
 /** A task in a list: its newest plan, and how it stands. `status_at` is when the task was cancelled or that plan ended or, if it has not, when it was asked. */
 export interface TaskSummary {
   readonly task_id: PlanId
@@ -102,6 +106,11 @@ export class TaskStore extends Context.Service<
       owner: CallerName,
       task: PlanId
     ) => Effect.Effect<readonly [TaskPlan, ...ReadonlyArray<TaskPlan>], NotFound | StorageError>
+    /** The plans of these tasks of the owner, the oldest first, with what they have come to. One statement, a row for each plan. */
+    readonly told: (
+      owner: CallerName,
+      tasks: ReadonlyArray<PlanId>
+    ) => Effect.Effect<ReadonlyArray<ToldPlan>, StorageError>
     /** The owner's tasks, the newest `status_at` first. */
     readonly list: (
       owner: CallerName,

@@ -10,6 +10,7 @@ import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { fromEvents, isDelta, type PlanFrame, toFrame } from "../store/EventRow.ts"
+import * as PlanGist from "../store/PlanGist.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
@@ -44,6 +45,8 @@ export class Journal implements Source {
   #bytes = 0
   #sealed = false
   #releases = false
+  /** What the plan has come to; undefined if that is not known. */
+  #gist: PlanGist.PlanGist | undefined
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
@@ -55,6 +58,7 @@ export class Journal implements Source {
     plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
     guard: Guard,
     { seq, at }: Head,
+    gist: PlanGist.PlanGist | undefined,
     live: LivePlan,
     notify: (source: Source) => void,
     onStopped: (why: Stopped) => void
@@ -63,6 +67,7 @@ export class Journal implements Source {
     this.#guard = guard
     this.#head = seq
     this.#at = at
+    this.#gist = gist
     this.#live = live
     this.#notify = notify
     this.#onStopped = onStopped
@@ -192,28 +197,46 @@ export class Journal implements Source {
     return true
   }
 
+  /** What the plan has come to, when it ends, is handed over, or waits for a decision. */
+  #sum(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): ReadonlyArray<PlanChange> {
+    const before = this.#gist
+    const gist = before && PlanGist.add(before, events)
+    this.#gist = gist
+    const isEnding = changes.some(({ _tag }) => _tag === "Settled" || _tag === "HandedOver")
+    const isTold = events.some((event) => !isDelta(event))
+    if (!isEnding && !(isTold && gist && before && (PlanGist.isWaiting(gist) || PlanGist.isWaiting(before)))) {
+      return []
+    }
+    return [{ _tag: "Summed", gist: gist === undefined ? null : PlanGist.encode(gist) }]
+  }
+
   take(now: number): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
     const events = this.#events
+    const gist = this.#gist
     const changes = this.#changes
     const until = this.#appended
     const first = this.#head + 1
     const time = fromMillis(now)
     const at = time > this.#at ? time : this.#at
-    const rows = Result.try(() => fromEvents(first, at, events))
+    const written = Result.try(() => ({
+      changes: [...changes, ...this.#sum(changes, events)],
+      events: fromEvents(first, at, events)
+    }))
     this.#at = at
     this.#head += events.length
     this.#events = []
     this.#changes = []
     this.#bytes = 0
-    if (Result.isFailure(rows)) {
+    if (Result.isFailure(written)) {
       // What cannot be written as JSON ends its plan, not the writer of all plans.
       this.#head = first - 1
-      this.#stop(new StorageError({ reason: new Rejected({ cause: rows.failure }) }))
+      this.#gist = gist
+      this.#stop(new StorageError({ reason: new Rejected({ cause: written.failure }) }))
       return undefined
     }
     return {
-      commit: { ...this.#plan, guard: this.#guard, changes, events: rows.success },
+      commit: { ...this.#plan, guard: this.#guard, ...written.success },
       stored: () => {
         this.#stored = until
         this.#live.publish(events.map((event, index) => toFrame(first + index, at, event)))
@@ -223,6 +246,8 @@ export class Journal implements Source {
       failed: (error) => {
         // No reader has seen these events, so that their numbers can be given again.
         this.#head = first - 1
+        // It may be what was rejected.
+        this.#gist = undefined
         const settled = changes.filter(({ _tag }) => _tag === "Settled" || _tag === "Released")
         if (settled.length === 0 || changes.length === settled.length) {
           this.#stop(error)

@@ -44,6 +44,7 @@ const setUp = (commit: Commit) => {
         { plan_id: planId(n), session_id },
         { _tag: "Held", fence },
         { seq: 0, at: storedAt },
+        undefined,
         live,
         writer.notify,
         (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why))

@@ -27,7 +27,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0018_logins": Changes.logins,
   "0019_cancelled_tasks": Changes.cancelledTasks,
   "0020_plan_ends": Changes.planEnds,
-  "0021_credential_keys": Changes.credentialKeys
+  "0021_credential_keys": Changes.credentialKeys,
+  "0022_gists": Changes.gists
 }
 
 const table = "bowline_migrations"

@@ -20,7 +20,17 @@ import { createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
-import { summaryColumns, type SummaryRow, toSummary, toWhole, wholeColumns, type WholeRow } from "./internal/PlanRow.ts"
+import {
+  planColumns,
+  type PlanRow,
+  summaryColumns,
+  type SummaryRow,
+  toPlan,
+  toSummary,
+  toWhole,
+  wholeColumns,
+  type WholeRow
+} from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
@@ -102,6 +112,15 @@ select ${sql.literal(wholeColumns)} from plans p
 where p.id = ${id} and p.owner = ${owner}`).pipe(
       Effect.flatMap(([row]) =>
         row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(toWhole(row))
+      )
+    ),
+  told: (owner, id) =>
+    withDeadline(sql<PlanRow & { readonly gist: Schema.Json | null; readonly echo: Schema.Json | null }>`
+select ${sql.literal(planColumns)}, p.gist, p.echo from plans p where p.id = ${id} and p.owner = ${owner}`).pipe(
+      Effect.flatMap(([row]) =>
+        row === undefined
+          ? Effect.fail(new NotFound({ what: "plan" }))
+          : Effect.succeed({ plan: toPlan(row), gist: row.gist, echo: row.echo })
       )
     ),
   echo: (owner, id) =>

@@ -11,7 +11,7 @@ import {
   type TaskPlan,
   TaskStore
 } from "@bowline/runtime/unstable/store/TaskStore"
-import { Array, Effect, Layer } from "effect"
+import { Array, Effect, Layer, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
@@ -111,6 +111,15 @@ order by p.ordinal`).pipe(
           : Effect.fail(new NotFound({ what: "plan" }))
       )
     ),
+  told: (owner, tasks) =>
+    tasks.length === 0
+      ? Effect.succeed([])
+      : withDeadline(sql<ChainRow & { readonly task_id: PlanId; readonly gist: Schema.Json | null }>`
+select ${sql.literal(planColumns)}, coalesce(p.task_id, p.id) as task_id, p.task_message, p.task_cancelled_at, p.gist from plans p
+where p.owner = ${owner} and (${sql.in("p.task_id", tasks)} or ${sql.in("p.id", tasks)} and p.task_id is null)
+order by p.ordinal`).pipe(
+          Effect.map((rows) => rows.map((row) => ({ ...toTaskPlan(row), task_id: row.task_id, gist: row.gist })))
+        ),
   list: (owner, filter, page) => withDeadline(list(sql, owner, filter, page)),
   // One statement. It changes nothing if the plan runs on, or if another client was faster.
   cancel: (owner, last, now) =>

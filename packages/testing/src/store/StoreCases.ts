@@ -5,6 +5,7 @@ import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
 import { freeSessionCases } from "./internal/FreeSessionCases.ts"
+import { gistCases } from "./internal/GistCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
 import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
@@ -30,6 +31,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...readCases,
   ...planFactCases,
   ...commitCases,
+  ...gistCases,
   ...approvalCases,
   ...knownToolCases,
   ...handBackCases,

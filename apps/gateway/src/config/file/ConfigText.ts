@@ -26,7 +26,22 @@ const fromYaml = (text: string): Result.Result<unknown, string> => {
     try: () => Yaml.parse(text) ?? {},
     // YAML takes a text that begins with `*` for an alias. It may be a secret.
     catch: (error) => (error instanceof Error ? error.message.replace(/'\*.*'/, "after *") : "It cannot be read")
-  })
+  }).pipe(
+    Result.mapError((message) =>
+      / at line \d+/.test(message)
+        ? message
+        : `${message.replace(/ at flow offset \d+/, "")} at line ${wrongLine(text)}`
+    )
+  )
+}
+
+/** The line behind the last one up to which the text can be read. */
+const wrongLine = (text: string): number => {
+  const lines = text.split("\n")
+  const isReadable = (count: number) => Result.isSuccess(Result.try(() => Yaml.parse(lines.slice(0, count).join("\n"))))
+  let count = lines.length - 1
+  while (count > 0 && !isReadable(count)) count--
+  return count + 1
 }
 
 /** Parses JSON, JSON with comments, or YAML, depending on the file's extension. Its errors never quote the content. */

@@ -8,6 +8,9 @@ export type CallerKey = typeof CallerKey.Type
 
 const wrong = (message: string) => Effect.fail(new SchemaIssue.InvalidValue({ message }))
 
+/** A shorter key is a slip, or guessed at once. */
+const minKey = 3
+
 /** Only the first `=` of an entry ends the name. */
 const parse = Effect.fnUntraced(function* (text: string) {
   const keys = new Map<string, typeof CallerKey.Encoded>()
@@ -16,6 +19,8 @@ const parse = Effect.fnUntraced(function* (text: string) {
     if (name === undefined || key === undefined) {
       return yield* wrong(`Expected name=key,name2=key2 of printable ASCII; entry ${index + 1} is not`)
     }
+    if (key.length < minKey)
+      return yield* wrong(`Expected keys of ${minKey} characters at least; that of entry ${index + 1} is shorter`)
     if (keys.has(key)) return yield* wrong(`Expected each key once; entry ${index + 1} repeats one`)
     keys.set(key, { name, key: Redacted.make(key) })
   }

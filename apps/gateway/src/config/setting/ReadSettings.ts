@@ -1,5 +1,5 @@
 import { Data, Option, Record, Result, Schema } from "effect"
-import { formatPlace, toIssues, type Place, type Problem } from "./ConfigProblem.ts"
+import { formatPlace, toIssues, unknownName, type Place, type Problem } from "./ConfigProblem.ts"
 import { clientSettings, fileVariable, type SettingName, table, Values } from "./Settings.ts"
 
 /** The configuration cannot be used. */
@@ -78,7 +78,10 @@ export const read = (
   for (const name of Object.keys(environment)) {
     const isOurs = name.startsWith("BOWLINE_") && !name.startsWith("BOWLINE_TEST_")
     if (isOurs && !known.has(name)) {
-      problems.push({ place: { _tag: "Variable", name }, expected: "There is no such variable" })
+      problems.push({
+        place: { _tag: "Variable", name },
+        expected: unknownName("There is no such variable", name, [...known])
+      })
     }
   }
   const isWrong = (name: string) => wrong.some(({ path }) => path[0] === name)

@@ -24,7 +24,7 @@ export const serverSettings = {
     path: ["server", "api_keys"],
     secret: true,
     unset: "none: everybody may call, and the gateway listens on a loopback address only",
-    doc: "`name=key,name2=key2`: the callers and their keys. A caller may have several keys"
+    doc: "`name=key,name2=key2`: the callers and their keys, of at least 3 characters; make one with `openssl rand -hex 32`. A caller may have several keys"
   }),
   adminCallers: optional(callerNames, {
     variable: "BOWLINE_ADMIN_CALLERS",

@@ -88,7 +88,7 @@ export const layer = HttpApiBuilder.group(
         case "deletePush":
           return respond(binding, yield* push.remove(caller, binding, params))
         default:
-          return respond(binding, cards.of(request, presets, own, true))
+          return respond(binding, cards.of(request, presets, own, binding.wire === "1.0" ? "1.0" : "0.3"))
       }
     })
 

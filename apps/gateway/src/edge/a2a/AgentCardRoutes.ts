@@ -27,14 +27,12 @@ export const layer = HttpApiBuilder.group(
     const presets = Array.from((yield* Presets).values())
 
     return handlers
-      .handleRaw("card", ({ request }) =>
-        Effect.succeed(respond(request, cards.of(request, presets, undefined, false)))
-      )
+      .handleRaw("card", ({ request }) => Effect.succeed(respond(request, cards.of(request, presets, undefined))))
       .handleRaw("presetCard", ({ params, request }) => {
         const preset = presets.find(({ name }) => name === params.preset)
         return preset === undefined
           ? answer(Effect.fail(new Refused({ code: "not_found", detail: "There is no such agent" })))
-          : Effect.succeed(respond(request, cards.of(request, presets, preset, false)))
+          : Effect.succeed(respond(request, cards.of(request, presets, preset)))
       })
   })
 )

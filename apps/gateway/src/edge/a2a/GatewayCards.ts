@@ -1,4 +1,5 @@
 import * as ServerCard from "@bowline/a2a/unstable/server/ServerCard"
+import type { ServedDialect } from "@bowline/a2a/unstable/server/Operation"
 import type { Metadata } from "@bowline/a2a/unstable/server/ServedTask"
 import { version } from "@bowline/protocol/api/Api"
 import { defaultPreset, type Preset } from "@bowline/runtime/unstable/config/Presets"
@@ -32,7 +33,7 @@ const peerSkill = ({ name }: Preset["agents"][number]): ServerCard.CardSkill => 
 
 const hasOwnCard = ({ name }: Named): boolean => name !== defaultPreset
 
-/** Makes the cards of the gateway and of its presets. With `peers` they have those of the caller, too. */
+/** Makes the cards of the gateway and of its presets. The extended ones have the caller's peers, too, and speak one dialect. */
 export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, callerKeys }) => {
   const baseOf = ({ headers }: HttpServerRequest.HttpServerRequest) =>
     (publicUrl ?? `http://${headers.host ?? "localhost"}`).replace(/\/+$/, "")
@@ -47,11 +48,13 @@ export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, ca
       request: HttpServerRequest.HttpServerRequest,
       presets: ReadonlyArray<Named>,
       preset: Named | undefined,
-      showsPeers: boolean
+      extended?: ServedDialect
     ): Metadata => {
+      const showsPeers = extended !== undefined
+      const card = extended === "1.0" ? ServerCard.make10 : ServerCard.make
       const url = `${baseOf(request)}/a2a`
       if (preset === undefined) {
-        return ServerCard.make({
+        return card({
           ...facts,
           name: "Bowline",
           description: "An agent gateway: a planner answers questions with a catalog of agents, MCP servers and tools",
@@ -60,7 +63,7 @@ export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, ca
         })
       }
       const skill = skillOf(preset)
-      return ServerCard.make({
+      return card({
         ...facts,
         name: preset.name,
         description: skill.description,

@@ -13,7 +13,7 @@ import { Base64Url } from "effect/encoding"
 import type { HttpServerRequest } from "effect/http"
 import type { Binding } from "./Binding.ts"
 import * as TaskEvents from "./TaskEvents.ts"
-import { notFound, open, type Services } from "./TaskReader.ts"
+import { notFound, open, type Services, tell } from "./TaskReader.ts"
 
 const isPlanId = Schema.is(PlanId)
 
@@ -37,8 +37,10 @@ export const get = Effect.fnUntraced(function* (
   params: unknown
 ) {
   const { historyLength, id } = yield* decodeParams(decodeTask(params))
-  const { fold } = yield* open(services, caller, yield* taskId(id), {})
-  return binding.json.task(withHistory(fold.task, historyLength ?? undefined))
+  const task_id = yield* taskId(id)
+  const task = (yield* tell(services, caller, [task_id])).get(task_id)
+  if (task === undefined) return yield* notFound(id)
+  return binding.json.task(withHistory(task, historyLength ?? undefined))
 })
 
 /** Cancels the plans of the task that are not over, or what waits for its client. A task that was cancelled already is answered as it is. */
@@ -118,7 +120,7 @@ const briefOf = ({ plan, standing, status_at, task_id }: TaskSummary): ServedTas
   metadata: { bowline: { plan_id: plan.plan_id } }
 })
 
-/** The caller's tasks, the newest status first. Their artifacts and histories cost a look at each task: they come when they are asked for. */
+/** The caller's tasks, the newest status first. Their artifacts and histories cost a second statement: they come when they are asked for. */
 export const list = Effect.fnUntraced(function* (
   services: Services,
   sessions: SessionStore["Service"],
@@ -152,19 +154,22 @@ export const list = Effect.fnUntraced(function* (
           },
           { limit: pageSize, ...(cursor !== undefined && { cursor }) }
         )
-  const tasks: Array<Metadata> = []
-  for (const item of items) {
+  const isBrief = !includesArtifacts && historyLength === 0
+  const whole = isBrief
+    ? undefined
+    : yield* tell(
+        services,
+        caller,
+        items.map(({ task_id }) => task_id)
+      )
+  const tasks = items.flatMap((item): ReadonlyArray<Metadata> => {
     const brief = briefOf(item)
-    if (!includesArtifacts && historyLength === 0) {
-      tasks.push(json.task(brief))
-      continue
-    }
-    const opened = yield* Effect.catchTag(open(services, caller, item.task_id, {}), "A2aError", () => Effect.undefined)
+    if (whole === undefined) return [json.task(brief)]
+    const found = whole.get(item.task_id)
     // A session that is deleted meanwhile takes its tasks along.
-    if (opened === undefined) continue
-    const { task: found } = opened.fold
+    if (found === undefined) return []
     const task = withHistory({ ...found, status: { ...found.status, ...brief.status } }, historyLength)
-    tasks.push(json.task(includesArtifacts ? task : { ...task, artifacts: [] }))
-  }
+    return [json.task(includesArtifacts ? task : { ...task, artifacts: [] })]
+  })
   return { tasks, nextPageToken: next === null ? "" : tokenOf(next), pageSize, totalSize: total }
 })

@@ -1,13 +1,14 @@
 import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
-import type { ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
+import type { ServedTask, ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
 import { TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Plans } from "@bowline/runtime/plan/Plans"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import type { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import type { TaskPlan, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import type { TaskPlan, TaskStore, ToldPlan } from "@bowline/runtime/unstable/store/TaskStore"
 import type { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect } from "effect"
 
@@ -145,3 +146,31 @@ export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: C
 
 /** The place behind all that is stored of the task. */
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
+
+/** A task as its plans' rows tell it. */
+const taskOf = Effect.fnUntraced(function* (
+  { store }: Services,
+  chain: readonly [ToldPlan, ...ReadonlyArray<ToldPlan>]
+) {
+  const [first] = chain
+  const fold = new TaskFold(first.task_id, first.plan.external_session_id ?? first.plan.session_id, first)
+  for (const [index, told] of chain.entries()) {
+    fold.begin(told)
+    for (const event of (yield* PlanGist.read(store, told)).events) fold.tell(event, event.seq)
+    const isLast = index === chain.length - 1
+    if (fold.hasEnded) fold.end(told.plan, !isLast)
+    else fold.stand()
+    if (isLast && told.cancelled_at !== null) fold.cancel(told.cancelled_at)
+  }
+  return fold.task
+})
+
+/** The tasks of these ids that there are, by their ids. */
+export const tell = Effect.fnUntraced(function* (services: Services, caller: CallerName, ids: ReadonlyArray<PlanId>) {
+  const chains = Map.groupBy(yield* services.tasks.told(caller, ids), ({ task_id }) => task_id)
+  const found = new Map<PlanId, ServedTask>()
+  for (const [id, [first, ...later]] of chains) {
+    if (first?.plan.plan_id === id) found.set(id, yield* taskOf(services, [first, ...later]))
+  }
+  return found
+})

@@ -60,6 +60,8 @@ export interface Asking {
   readonly request: PlanRequest
   /** How long a session is kept that nobody has named; undefined if as long as any other. */
   readonly session_ttl_ms: number | undefined
+  /** See `Asked`. */
+  readonly leavesNothing?: boolean
   /** Fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
   /** See `Asked`. */
@@ -104,7 +106,7 @@ export const make = Effect.gen(function* () {
     expectModel,
     /** The plan, how to read it, and the headers of its answer. `mayJoin` says whether an earlier request may have started it. */
     start: Effect.fnUntraced(function* (asking: Asking) {
-      const { body, echo, headers, isStreamed, model, renamed, route, session_ttl_ms } = asking
+      const { body, echo, headers, isStreamed, leavesNothing, model, renamed, route, session_ttl_ms } = asking
       yield* expectModel(model)
       const session = asking.request.session_id ?? (yield* sessionOf(headers, isStreamed))
       const key = headers["idempotency-key"]
@@ -122,6 +124,7 @@ export const make = Effect.gen(function* () {
         },
         route,
         echo,
+        leavesNothing,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
       const reading = yield* ToldHistory.start(

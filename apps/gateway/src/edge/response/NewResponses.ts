@@ -71,9 +71,8 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
 
   /** The plan that the caller has decided about: what follows is a response of its own. */
   const join = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, calls: ReadonlySet<TaskId>) {
-    const echo = yield* stored.echo(caller, plan_id)
-    const seen = yield* stored.replay({ plan_id, from: 0 }, echo)
-    const from = seen.behind(new Set(Array.from(calls, (call) => approvalRequestId(plan_id, call))))
+    const { echo, events } = yield* stored.told(caller, { plan_id, from: 0 })
+    const from = events.behind(new Set(Array.from(calls, (call) => approvalRequestId(plan_id, call))))
     const reading = yield* streams.read(caller, plan_id, 0)
     const headers = { "x-bowline-plan-id": plan_id, "x-bowline-session": reading.session_id }
     return { ...reading, from, echo, headers }
@@ -93,7 +92,8 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       ...sent,
       request,
       echo,
-      session_ttl_ms: echo.store ? undefined : 0
+      session_ttl_ms: undefined,
+      leavesNothing: !echo.store
     })
     // The first try has stored its own.
     return { ...reading, from: 0, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
@@ -146,7 +146,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const ref = { plan_id: reading.plan_id, from }
     const { background } = asked.echo
     if (background && !asked.isStreamed) {
-      return HttpServerResponse.jsonUnsafe((yield* stored.replay(ref, echo)).response, { headers })
+      return HttpServerResponse.jsonUnsafe((yield* stored.told(caller, ref)).events.response, { headers })
     }
     const plan = follower.follow(caller, reading)
     const events = new ResponseEvents(ref, echo)

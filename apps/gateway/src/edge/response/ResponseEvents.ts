@@ -115,11 +115,21 @@ export class ResponseEvents {
 
   /** The events for a frame. */
   next(frame: PlanFrame): ReadonlyArray<ResponseEvent> {
-    if (!matters.has(frame.event) || this.isOver) return []
-    this.#read(toEvent(frame))
+    return matters.has(frame.event) ? this.tell(toEvent(frame)) : []
+  }
+
+  /** The same for what a frame tells. */
+  tell(event: PlanEvent): ReadonlyArray<ResponseEvent> {
+    if (this.isOver) return []
+    this.#read(event)
     const events = this.#events
     this.#events = []
     return events
+  }
+
+  /** The plan runs, though it may not have told that yet. */
+  stand(): void {
+    this.#run()
   }
 
   #read(event: PlanEvent): void {

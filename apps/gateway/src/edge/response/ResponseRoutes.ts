@@ -49,8 +49,9 @@ export const layer = HttpApiBuilder.group(
           const { echo, events, ref } = yield* stored.find(caller, params.id)
           if (query.stream !== "true") return HttpServerResponse.jsonUnsafe(events.response)
           const after = query.starting_after ?? -1
-          if (after > events.last) {
-            const message = `Expected no more than the last sequence_number, ${events.last}`
+          const { last } = after === -1 ? { last: after } : yield* stored.replay(ref, echo)
+          if (after > last) {
+            const message = `Expected no more than the last sequence_number, ${last}`
             return yield* invalid([{ path: "starting_after", message }])
           }
           const { connect, frames } = yield* follower.read(caller, ref.plan_id, 0)
@@ -63,9 +64,9 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           yield* expectNothing(request)
           const caller = yield* Caller
-          const { echo, ref } = yield* stored.find(caller, params.id)
+          const { ref } = yield* stored.find(caller, params.id)
           yield* plans.cancel(caller, ref.plan_id)
-          return HttpServerResponse.jsonUnsafe((yield* stored.replay(ref, echo)).response)
+          return HttpServerResponse.jsonUnsafe((yield* stored.told(caller, ref)).events.response)
         }).pipe(answer)
       )
       .handle("delete", ({ params }) =>

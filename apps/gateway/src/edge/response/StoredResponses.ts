@@ -2,6 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { Effect, Option, Schema, Stream } from "effect"
 import { ResponseEcho } from "./ResponseEcho.ts"
@@ -23,7 +24,17 @@ export const make = Effect.gen(function* () {
       (stored) => Option.match(decodeEcho(stored), { onNone: () => Effect.fail(missing), onSome: Effect.succeed })
     )
 
-  /** The events of a plan so far. */
+  /** The plan's response as it ended, or waited last: its row tells that. */
+  const told = Effect.fnUntraced(function* (caller: CallerName, ref: ResponseRef) {
+    const stored = yield* Effect.catchTag(store.told(caller, ref.plan_id), "NotFound", () => Effect.fail(missing))
+    const echo = yield* Effect.mapError(Effect.fromOption(decodeEcho(stored.echo)), () => missing)
+    const events = new ResponseEvents(ref, echo)
+    for (const event of (yield* PlanGist.read(store, stored)).events) events.tell(event)
+    if (stored.plan.state === "running") events.stand()
+    return { ref, echo, events }
+  })
+
+  /** The events of a plan so far: what a client of its stream has seen is counted by them. */
   const replay = Effect.fnUntraced(function* (ref: ResponseRef, repeated: ResponseEcho) {
     const events = new ResponseEvents(ref, repeated)
     yield* Stream.runForEachArray(StoredFrames.follow(store, ref.plan_id, 0, undefined), (items) =>
@@ -36,14 +47,13 @@ export const make = Effect.gen(function* () {
 
   return {
     echo,
+    told,
     replay,
     /** The response of this id, as it is now. One that is over, and was not to be stored, is not found. */
     find: Effect.fnUntraced(function* (caller: CallerName, id: string) {
-      const ref = refOf(id)
-      if (Option.isNone(ref)) return yield* missing
-      const repeated = yield* echo(caller, ref.value.plan_id)
-      const events = yield* replay(ref.value, repeated)
-      return events.isOver && !repeated.store ? yield* missing : { ref: ref.value, echo: repeated, events }
+      const ref = yield* Effect.mapError(Effect.fromOption(refOf(id)), () => missing)
+      const found = yield* told(caller, ref)
+      return found.events.isOver && !found.echo.store ? yield* missing : found
     }),
     forget: store.dropEcho
   }

@@ -24,11 +24,11 @@ log: { level: $LOUD }
       )
       assert.deepStrictEqual(found, [
         "bad.yaml planted: There is no such key",
-        "bad.yaml server.prot: There is no such key",
+        "bad.yaml server.prot: There is no such key. Did you mean port?",
         "bad.yaml server.max_body: Expected text or a number",
         "bad.yaml sessions: Expected object",
         "bad.yaml plans.resume: Expected true or false",
-        "bad.yaml streams.grase: There is no such key",
+        "bad.yaml streams.grase: There is no such key. Did you mean grace?",
         "bad.yaml streams.takeover_grace: Expected text or a number",
         "bad.yaml server.api_keys: Expected a list without commas in its elements",
         "bad.yaml plans.fallback_models: Expected a list without commas in its elements",
@@ -39,7 +39,7 @@ log: { level: $LOUD }
         "bad.yaml log.level: Expected one of trace, debug, info, warn, error, fatal, none",
         "bad.yaml streams.grace: Expected a duration such as 500ms, 90s or 2m, from 0s to 36500d",
         "BOWLINE_API_KEYS: Expected keys, since bad.yaml server.host can be reached from other machines",
-        "BOWLINE_PROT: There is no such variable"
+        "BOWLINE_PROT: There is no such variable. Did you mean BOWLINE_PORT?"
       ])
       assert.notInclude(found.join(), "planted-secret")
     }).pipe(Effect.scoped)
@@ -56,6 +56,14 @@ log: { level: $LOUD }
       ])
       const config = yield* load("a.json", '{"server": {"api_keys": {"ann": "$$NONE"}}}', provider)
       assert.deepStrictEqual(Redacted.value(config.callerKeys[0]?.key ?? Redacted.make("")), "$NONE")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("refuses a key of a caller that is a slip", () =>
+    Effect.gen(function* () {
+      const expected = "Expected keys of 3 characters at least; that of entry 2 is shorter"
+      const text = '{"server": {"api_keys": {"ann": "key", "bob": "k2"}}}'
+      assert.deepStrictEqual(yield* problems("a.json", text, {}), [`a.json server.api_keys: ${expected}`])
     }).pipe(Effect.scoped)
   )
 
@@ -189,7 +197,7 @@ identity: { seed: "${"5e".repeat(32)}", name: gate }
 providers: [{ name: local, wire: openai-chat }]
 `
       assert.deepStrictEqual(yield* problems("a.yaml", text), [
-        "a.yaml server.prot: There is no such key",
+        "a.yaml server.prot: There is no such key. Did you mean port?",
         "a.yaml providers[0].base_url: Expected an http or https URL",
         "a.yaml plans.model: Expected models of a provider that is configured: local",
         "a.yaml identity.author: Expected with a.yaml identity.seed, a.yaml identity.name, or none of them"
@@ -223,7 +231,9 @@ providers: [{ name: local, wire: openai-chat }]
       "a.jsonc: It is not valid JSON: unexpected end of string at line 1, column 7"
     ],
     ["a.yaml", "a:\n\tb: planted-secret", "a.yaml: Tabs cannot be used for YAML indentation at line 2"],
-    ["a.yaml", "a: *planted-secret", "a.yaml: Unknown YAML alias after *"],
+    ["a.yaml", "a: *planted-secret", "a.yaml: Unknown YAML alias after * at line 1"],
+    ["a.yaml", "server:\n  allow: [a,\n    b]\nlog: { level: info\n", "a.yaml: Expected ',' at line 4"],
+    ["a.yaml", 'server:\n  port: 1\n  host: "x\n', "a.yaml: Unterminated quoted YAML scalar at line 3"],
     ["a.toml", "", "a.toml: Expected a file whose name ends in .json, .jsonc, .yaml or .yml"],
     ["a.yaml", "- a", "a.yaml: Expected object"],
     ["a.yaml", "streams: { grace: [1s] }", "a.yaml streams.grace: Expected text or a number"],

@@ -195,6 +195,14 @@ describe("the card", () => {
       assert.strictEqual((yield* send(`${url}/a2a/extendedAgentCard`)).status, 401)
       const extended = yield* send(`${url}/a2a/extendedAgentCard`, { headers: ann })
       assert.deepInclude(extended.body, { name: "Bowline" })
+      const of03 = ["additionalInterfaces", "preferredTransport", "protocolVersion", "security", "url"]
+      const alsoOf03 = [...of03, "supportsAuthenticatedExtendedCard"]
+      for (const key of alsoOf03) assert.notProperty(extended.body, key)
+      assert.deepNestedInclude(extended.body, {
+        "securitySchemes.bearer": { httpAuthSecurityScheme: { scheme: "Bearer" } }
+      })
+      const older = yield* send(`${url}/a2a/v1/card`, { headers: ann })
+      assert.containsAllKeys(older.body, alsoOf03)
     })
   )
 })

@@ -6,6 +6,8 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { traceIdOf } from "../../remote/PeerClient.ts"
+import { Schema } from "effect"
+import * as PlanGist from "../../store/PlanGist.ts"
 import type { Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -180,6 +182,11 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   tasks: []
 })
 
+const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+
+/** What is on a plan's row of what it has come to. */
+export const gistOf = ({ gist }: PlanRecord): Schema.Json | null => (gist === null ? null : decodeJson(gist))
+
 export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, now: number): PlanRecord => ({
   plan: {
     plan_id: plan.plan_id,
@@ -212,6 +219,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   request: plan.storedRequest,
   preferences: plan.request.preferences,
   echo: plan.echo,
+  gist: PlanGist.encode(PlanGist.upTo(1)),
   route: plan.route,
   message: plan.request.task_message ?? null,
   cancelledAt: null,
@@ -301,6 +309,9 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
         request: change,
         decision: undefined
       })
+      return
+    case "Summed":
+      record.gist = change.gist
       return
     case "HandedOver":
       record.isHandedOver = true

@@ -30,6 +30,8 @@ export interface PlanRecord {
   request: StoredRequest
   readonly preferences: Preferences
   echo: Schema.Json | null
+  /** The text of what the plan has come to. */
+  gist: string | null
   readonly route: Route
   readonly message: TaskMessage | null
   /** When the task was cancelled that waited behind it. */

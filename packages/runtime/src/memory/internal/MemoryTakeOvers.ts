@@ -2,7 +2,7 @@ import { Clock, Duration, Effect, Struct } from "effect"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import { type AbandonedPlan, type Guard, type PlanStore, unanswered } from "../../store/PlanStore.ts"
-import type { Memory } from "./Memory.ts"
+import { gistOf, type Memory } from "./Memory.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
 /** Of a plan's events those from its last step on. */
@@ -21,6 +21,7 @@ const abandoned = (record: PlanRecord, { messages }: SessionRecord, guard: Guard
   route: record.route,
   leftMs: record.endsAt - now,
   deaths: record.deaths,
+  gist: gistOf(record),
   tail: tailOf(record.events),
   tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"])),
   unanswered: unanswered(messages.filter(({ plan_id }) => plan_id === record.plan.plan_id))

@@ -3,7 +3,7 @@ import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { Array, Effect } from "effect"
 import { standingOf, type TaskCursor, type TaskPlan, type TaskStore, type TaskSummary } from "../../store/TaskStore.ts"
 import { withdraw } from "./HandedBackCalls.ts"
-import type { Memory } from "./Memory.ts"
+import { gistOf, type Memory } from "./Memory.ts"
 import type { PlanRecord } from "./MemoryRecords.ts"
 
 export const taskOf = ({ message, plan }: PlanRecord) => message?.task_id ?? plan.plan_id
@@ -25,6 +25,8 @@ const summaryOf = (record: PlanRecord): TaskSummary => ({
   status_at: record.cancelledAt ?? record.plan.finished_at ?? record.plan.created_at
 })
 
+const shown = ({ cancelledAt, message, plan }: PlanRecord): TaskPlan => ({ plan, message, cancelled_at: cancelledAt })
+
 const isBehind = (a: TaskCursor, b: TaskCursor): boolean =>
   a.status_at === b.status_at ? a.task_id < b.task_id : a.status_at < b.status_at
 
@@ -38,12 +40,14 @@ export const makeTaskStore = (memory: Memory): TaskStore["Service"] => ({
       const later = Array.fromIterable(memory.plans.values()).filter(
         (record) => record !== first && record.owner === owner && taskOf(record) === task
       )
-      const shown = ({ cancelledAt, message, plan }: PlanRecord): TaskPlan => ({
-        plan,
-        message,
-        cancelled_at: cancelledAt
-      })
       return Effect.succeed([shown(first), ...later.map(shown)] as const)
+    }),
+  told: (owner, tasks) =>
+    Effect.sync(() => {
+      const asked = new Set(tasks)
+      return Array.fromIterable(memory.plans.values())
+        .filter((record) => record.owner === owner && asked.has(taskOf(record)))
+        .map((record) => ({ task_id: taskOf(record), ...shown(record), gist: gistOf(record) }))
     }),
   list: (owner, { session, since, standing }, { cursor, limit }) =>
     Effect.sync(() => {

@@ -230,3 +230,6 @@ export const credentialKeys: Steps = [
     add column if not exists opened_at timestamptz,
     add column if not exists succeeded_at timestamptz`
 ]
+
+/** What a plan has come to. Of a plan that an earlier version has stored its events tell. */
+export const gists: Steps = [`alter table plans add column if not exists gist json`]

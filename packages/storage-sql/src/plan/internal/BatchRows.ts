@@ -48,6 +48,9 @@ interface PlanRow {
   /** The day to charge with what is new in `tool_calls` and `usage`. */
   readonly day: string | null
   readonly handed_over: boolean | null
+  /** Whether the batch sets the gist, which may be null. */
+  readonly summed: boolean
+  readonly gist: string | null
   readonly final: string | null
   readonly error: string | null
   readonly error_code: string | null
@@ -177,6 +180,8 @@ const unchangedPlan = {
   cost_usd: null,
   day: null,
   handed_over: null,
+  summed: false,
+  gist: null,
   final: null,
   error: null,
   error_code: null,
@@ -185,9 +190,10 @@ const unchangedPlan = {
 
 const changePlan = (
   plan: PlanRow,
-  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "HandedOver" | "Settled" }>
+  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Summed" | "HandedOver" | "Settled" }>
 ): PlanRow => {
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
+  if (change._tag === "Summed") return { ...plan, summed: true, gist: change.gist }
   const staged = { ...plan, staged: true, stage: null }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
   const { day = null, model, usage, ...counts } = change.progress
@@ -237,6 +243,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
     switch (change._tag) {
       case "Held":
       case "Progressed":
+      case "Summed":
       case "HandedOver":
       case "Settled":
         plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)

@@ -3,6 +3,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { type NewPlan, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { newPrior } from "@bowline/runtime/unstable/store/PriorSummaries"
 import { summary } from "@bowline/runtime/unstable/store/StoredAgent"
@@ -108,12 +109,13 @@ with seen as materialized (
   returning fence
 ), plan as (
   insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route, cost_usd,
-    request, request_secrets, echo, task_id, task_message, usage, created_at, deadline_at, ends_at)
+    request, request_secrets, echo, gist, task_id, task_message, usage, created_at, deadline_at, ends_at)
   select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
     case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json, ${plan.cost_usd}::float8,
     ${JSON.stringify(storedRequest.request)}::json, ${storedRequest.secrets}, ${echo === null ? null : JSON.stringify(echo)}::json,
+    ${PlanGist.encode(PlanGist.upTo(1))}::json,
     ${request.task_message?.task_id ?? null}, ${request.task_message === undefined ? null : JSON.stringify(request.task_message)}::json, ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz,
     clock_timestamp() + ${plan.deadline - plan.createdAt} * interval '1 millisecond'

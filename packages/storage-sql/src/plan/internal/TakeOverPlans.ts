@@ -17,6 +17,7 @@ type TakenRow = PlanRow & {
   readonly request_secrets: string | null
   readonly preferences: Preferences
   readonly deaths: number
+  readonly gist: Schema.Json | null
   readonly left_ms: number
 }
 
@@ -95,7 +96,7 @@ with alive as (
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths,
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths, p.gist,
   extract(epoch from coalesce(p.ends_at, p.deadline_at) - clock_timestamp())::float8 * 1000 as left_ms
 from taken p order by p.ordinal`
 }
@@ -163,6 +164,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         route: row.route ?? direct,
         leftMs: row.left_ms,
         deaths: row.deaths,
+        gist: row.gist,
         tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
         tasks: (tasks.get(row.plan_id) ?? []).map(toTask),
         unanswered: unanswered(steps.get(row.plan_id) ?? [])

@@ -69,6 +69,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         route: stored.plan.route,
         leftMs: taken.abandoned.leftMs,
         deaths: 0,
+        gist: { seq: 1, isEnded: false, events: [] },
         tail: yield* Given.eventsOf(stored),
         tasks: [],
         unanswered: []
@@ -146,6 +147,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         route,
         leftMs: taken.abandoned.leftMs,
         deaths: 1,
+        gist: taken.abandoned.gist,
         tail,
         tasks: [
           { ...task, ...remote(done), state: "input-required" },

@@ -1,0 +1,111 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
+import type { PeerClient } from "@bowline/runtime/remote/PeerClient"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import { type Followed, PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema, Stream } from "effect"
+import { follow } from "../../../src/edge/a2a/TaskFollower.ts"
+import { type Change, open } from "../../../src/edge/a2a/TaskReader.ts"
+
+const handsBack: PeerClient["Service"]["call"] = ({ continues }, onEvent) =>
+  onEvent({ _tag: "Accepted", remoteTaskId: "remote", remoteContextId: "context" }).pipe(
+    Effect.as({
+      state: continues === null ? ("input-required" as const) : ("completed" as const),
+      content: "Rope",
+      verified: "unknown" as const
+    })
+  )
+
+const agents = [{ name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }]
+const turns = [[callTool("bob_ask", { input: "?" })], [say("ok")]]
+const kit = TestKit.layer({ script: [...turns, ...turns], peers: { call: handsBack, cancel: () => Effect.void } })
+
+/** A task that waits for its client, and what a patient subscriber gets of it, and how often it has asked the store. */
+const waiting = Effect.gen(function* () {
+  const streams = yield* PlanStreams
+  const store = yield* PlanStore
+  const tasks = yield* TaskStore
+  let looks = 0
+  const services = {
+    plans: yield* Plans,
+    follower: yield* PlanFollower,
+    streams,
+    store,
+    tasks: {
+      ...tasks,
+      plans: (...asked: Parameters<typeof tasks.plans>) => {
+        looks++
+        return tasks.plans(...asked)
+      }
+    }
+  }
+  const ask = Effect.fnUntraced(function* (fields: object) {
+    const request = yield* Schema.decodeUnknownEffect(PlanRequest)({
+      question: "?",
+      session_id: "s",
+      agents,
+      ...fields
+    })
+    const { frames, plan_id } = yield* streams.start({ caller: anonymous, request })
+    yield* Effect.forkScoped(Stream.runDrain(frames))
+    return plan_id
+  })
+  const task = yield* ask({ task_message: { message_id: "1", metadata: {} } })
+  yield* TestKit.pass("1 second")
+  const opened = yield* open(services, anonymous, task, {})
+  assert.strictEqual(opened.fold.standing, "input-required")
+  const items: Array<Followed<Change>> = []
+  const following = follow(services, opened, { isPatient: true })
+  yield* Effect.forkScoped(Stream.runForEach(following, (item) => Effect.sync(() => void items.push(item))))
+  yield* TestKit.pass("1 second")
+  const before = looks
+  return { task, items, opened, services, ask, looks: () => looks - before }
+})
+
+describe("a subscriber of a task that waits", () => {
+  it.effect("asks the store every few seconds, hears a ping each 10 s, and is woken when its client answers", () =>
+    Effect.gen(function* () {
+      const { ask, items, looks, opened, task } = yield* waiting
+      yield* TestKit.pass("60 seconds", "1 second")
+      assert.isAtMost(looks(), 18)
+      assert.deepStrictEqual(
+        items,
+        Array.from({ length: 6 }, () => "ping" as const)
+      )
+      yield* ask({ task_message: { message_id: "2", metadata: {}, task_id: task } })
+      yield* TestKit.pass("100 millis", "1 millis")
+      assert.strictEqual(items.at(-1), "Over")
+      assert.strictEqual(opened.fold.standing, "completed")
+      const ids = items.flatMap((item) => (typeof item === "string" ? [] : [item.id]))
+      assert.deepStrictEqual(ids, [...new Set(ids)])
+      assert.isTrue(ids.every((id) => id.startsWith("1.")))
+    }).pipe(Effect.scoped, Effect.provide(kit))
+  )
+
+  it.effect("is woken when its client cancels the task", () =>
+    Effect.gen(function* () {
+      const { items, opened, services, task } = yield* waiting
+      const sessions = yield* Sessions
+      yield* sessions.cancelTask(anonymous, task, yield* services.plans.get(anonymous, task))
+      yield* TestKit.pass("100 millis", "1 millis")
+      assert.strictEqual(items.at(-1), "Over")
+      assert.strictEqual(opened.fold.standing, "canceled")
+    }).pipe(Effect.scoped, Effect.provide(kit))
+  )
+
+  it.effect("is told that the gateway shuts down", () =>
+    Effect.gen(function* () {
+      const { items, services } = yield* waiting
+      yield* Effect.forkChild(services.plans.drain)
+      yield* TestKit.pass("100 millis", "1 millis")
+      assert.strictEqual(items.at(-1), "Draining")
+    }).pipe(Effect.scoped, Effect.provide(kit))
+  )
+})

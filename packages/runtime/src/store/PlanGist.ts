@@ -1,0 +1,131 @@
+import { isSettled, type Plan } from "@bowline/domain/plan/Plan"
+import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Effect, Option, Schema } from "effect"
+import { continues, isDelta, toEvent, toFrames } from "./EventRow.ts"
+import type { PlanStore, Told, ToldFacts } from "./PlanStore.ts"
+
+/** An event of a plan, and its number. */
+export type Numbered = { readonly seq: number } & PlanEvent
+
+/**
+ * What a plan has come to: its events up to `seq`, as far as they show in its answer, its calls and what it waits for. The pieces of a text
+ * are one event, with the number of the first one. The end is none of them: it stands on the plan's row.
+ */
+export interface PlanGist {
+  readonly seq: number
+  readonly isEnded: boolean
+  readonly events: ReadonlyArray<Numbered>
+}
+
+/** A plan of which nothing is to be told up to this event. */
+export const upTo = (seq: number): PlanGist => ({ seq, isEnded: false, events: [] })
+
+/** A larger gist is not stored: whoever asks for it reads the events. */
+const maxCharacters = 4_194_304
+
+const kept: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
+  "queued",
+  "plan",
+  "step",
+  "text.delta",
+  "reasoning.delta",
+  "text.retract",
+  "usage",
+  "task.started",
+  "task.artifact",
+  "task.finished",
+  "approval.requested",
+  "approval.resolved"
+])
+
+/** Adds events that follow one another; the first one has the number behind the gist's. */
+export const add = (gist: PlanGist, added: ReadonlyArray<PlanEvent>): PlanGist => {
+  const events = gist.events.slice()
+  let { isEnded, seq } = gist
+  for (const event of added) {
+    seq++
+    if (event.event === "final" || event.event === "error") isEnded = true
+    if (!kept.has(event.event)) continue
+    const last = events.at(-1)
+    if (last !== undefined && isDelta(last) && continues(last, event)) {
+      events[events.length - 1] = { ...last, data: { ...last.data, delta: last.data.delta + event.data.delta } }
+    } else events.push({ ...event, seq })
+  }
+  return { seq, isEnded, events }
+}
+
+/** Whether a call waits for a decision. */
+export const isWaiting = ({ events }: PlanGist): boolean => {
+  const waiting = new Set<string>()
+  for (const { data, event } of events) {
+    if (event === "approval.requested") waiting.add(data.task_id)
+    if (event === "approval.resolved") waiting.delete(data.task_id)
+  }
+  return waiting.size > 0
+}
+
+/** The text of the JSON that is stored; null if it is too long. */
+export const encode = (gist: PlanGist): string | null => {
+  const text = JSON.stringify(gist)
+  return text.length > maxCharacters ? null : text
+}
+
+const Stored = Schema.Struct({
+  seq: Schema.Int,
+  isEnded: Schema.Boolean,
+  events: Schema.Array(Schema.Struct({ seq: Schema.Int, event: Schema.String, data: Schema.Json }))
+})
+const decodeStored = Schema.decodeUnknownOption(Stored)
+const decodeEvent = Schema.decodeUnknownOption(PlanEvent)
+
+/** What is stored, unless this version cannot read it: then the events tell. */
+export const decode = (stored: Schema.Json | null): Option.Option<PlanGist> =>
+  Option.flatMap(decodeStored(stored), ({ events, ...gist }) =>
+    Option.map(
+      Option.all(events.map(({ seq, ...event }) => Option.map(decodeEvent(event), (event) => ({ ...event, seq })))),
+      (events) => ({ ...gist, events })
+    )
+  )
+
+const pageSize = 500
+
+/** Adds all events of the plan that are stored behind the gist. */
+export const complete = Effect.fnUntraced(function* (
+  store: PlanStore["Service"],
+  { plan_id }: Pick<Plan, "plan_id">,
+  gist: PlanGist
+): Effect.fn.Return<PlanGist, StorageError> {
+  let whole = gist
+  for (;;) {
+    const rows = yield* store.events(plan_id, whole.seq, pageSize)
+    const frames = rows.flatMap(toFrames).filter(({ seq }) => seq > whole.seq)
+    if (frames.length === 0) return whole
+    whole = add(whole, frames.map(toEvent))
+  }
+})
+
+/** What a plan has come to that is taken over: what is on its row, and the events since then. Undefined if it cannot be read: readers then read the events. */
+export const resume = <A extends ToldFacts>(
+  store: PlanStore["Service"],
+  { gist, plan }: Told<A>
+): Effect.Effect<PlanGist | undefined> =>
+  complete(
+    store,
+    plan,
+    Option.getOrElse(decode(gist), () => upTo(0))
+  ).pipe(Effect.orElseSucceed(() => undefined))
+
+/**
+ * What the plan has come to, as it ended, was handed over, or waited last, and its end if it has one. Reads the events only where the row
+ * does not tell it.
+ */
+export const read = Effect.fnUntraced(function* <A extends ToldFacts>(
+  store: PlanStore["Service"],
+  { gist, plan }: Told<A>
+): Effect.fn.Return<{ readonly seq: number; readonly events: ReadonlyArray<Numbered> }, StorageError> {
+  const stored = Option.filter(decode(gist), ({ isEnded }) => isEnded === isSettled(plan))
+  const { events, seq } = Option.isSome(stored) ? stored.value : yield* complete(store, plan, upTo(0))
+  if (plan.final !== null) return { seq, events: [...events, { seq, event: "final", data: plan.final }] }
+  return { seq, events: plan.error === null ? events : [...events, { seq, event: "error", data: plan.error }] }
+})
