@@ -37,11 +37,13 @@ const program = Effect.gen(function* () {
 
   const refund = yield* Effect.promise(async () => {
     const plan = ask("Refund order 1042.")
-    for await (const { data, event } of plan) {
-      if (event !== "approval.requested") continue
-      assert.partialDeepStrictEqual(data, { tool: "payments_refund", input: { order: 1042 }, why: "skill" })
-      console.log(`${data.tool} ${JSON.stringify(data.input)} waits`)
-      await bowline.plans.approve(await plan.planId, data.task_id, "approve", { note: "A good customer" })
+    for await (const { event } of plan) {
+      const [call] = event === "approval.requested" ? plan.view().approvals : []
+      if (call === undefined) continue
+      const { input, taskId, tool } = call
+      assert.deepStrictEqual([tool, input], ["payments_refund", { order: 1042 }])
+      console.log(`${tool} ${JSON.stringify(input)} waits`)
+      await bowline.plans.approve(await plan.planId, taskId, "approve", { note: "A good customer" })
     }
     return (await plan.result()).text
   })
