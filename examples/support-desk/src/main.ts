@@ -6,9 +6,9 @@ import { once } from "node:events"
 import type { AddressInfo } from "node:net"
 import { fileURLToPath } from "node:url"
 
-process.chdir(import.meta.dirname)
+process.chdir(`${import.meta.dirname}/../desk`)
 process.env["PORT"] = "0"
-const { server } = await import("./policy.ts")
+const { server } = await import("../desk/policy.ts")
 if (!server.listening) await once(server, "listening")
 
 const program = Effect.gen(function* () {

@@ -190,7 +190,7 @@ describe("the blocks of the documentation", () => {
   )
 
   it("are the files of an example, where a reader saves them", () => {
-    const sources = globSync("examples/*/src/**/*.{ts,json}", { cwd: root, exclude: (name) => name === "node_modules" })
+    const sources = globSync("examples/*/desk/*.{ts,json}", { cwd: root, exclude: (name) => name === "node_modules" })
     const known = new Set(sources.map((path) => readFileSync(join(root, path), "utf8")))
     assert.isAtLeast(files.length, 3)
     for (const { code, place } of files) assert.isTrue(known.has(code), place)
@@ -198,7 +198,7 @@ describe("the blocks of the documentation", () => {
 
   it.live("are what somebody can type, with the agents and servers of the tutorial", () =>
     Effect.gen(function* () {
-      const desk = join(root, "examples/support-desk/src")
+      const desk = join(root, "examples/support-desk/desk")
       process.env["PORT"] = "0"
       const { server } = (yield* Effect.promise(() => import(join(desk, "policy.ts")))) as { readonly server: Server }
       yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
