@@ -59,7 +59,8 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "stream",
     "compaction",
     "planner",
-    "plan"
+    "plan",
+    "Embedding.ts"
   ],
   "apps/gateway": [
     "config",
@@ -119,7 +120,8 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "provider",
     "session",
     "plan",
-    "SqlStore.ts"
+    "SqlStore.ts",
+    "SqlPlans.ts"
   ]
 }
 

@@ -1,19 +1,34 @@
-import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { bin, builtConsole, builtDocs, capture, environment, locked, root, setup } from "./setup.mjs"
+import {
+  builtConsole,
+  builtDocs,
+  capture,
+  copyCheckout,
+  environment,
+  installInto,
+  isInstalled,
+  locked,
+  needsOf,
+  root,
+  setup
+} from "./setup.mjs"
 
-/** What a build puts where, with which command in which folder, and out of which sources. */
+/** What a build puts where, with which tool of which package in which folder, and out of which sources. */
 const consolePage = {
   to: builtConsole,
-  command: bin("vite"),
-  folder: join(root, "apps/console"),
+  tool: "vite",
+  name: "@bowline/console",
+  folder: "apps/console",
   sources: ["apps/console", "packages/client/src"]
 }
 const docs = {
   to: builtDocs,
-  command: join(root, "apps/docs/node_modules/.bin/vitepress"),
-  folder: join(root, "apps/docs"),
+  tool: "vitepress",
+  name: "@bowline/docs",
+  folder: "apps/docs",
   sources: ["apps/docs", "docs", "examples", "deploy", "CONTRIBUTING.md"]
 }
 
@@ -39,16 +54,33 @@ const changedAt = (sources) =>
 const isBuilt = ({ sources, to }) =>
   (statSync(join(to, "index.html"), { throwIfNoEntry: false })?.mtimeMs ?? 0) > changedAt(sources)
 
+/**
+ * Runs the tool of a site in a checkout. Where only serving is set up, it runs in a copy in a temporary folder, with what the site needs: nothing of that stays
+ * on the disk.
+ */
+const runTool = async ({ folder, name, tool }, args, options) => {
+  // Tests build, too, and theirs is "test": the page would have paths of this machine.
+  const env = { ...environment(), NODE_ENV: "production" }
+  const runIn = (checkout) =>
+    capture(join(checkout, folder, "node_modules/.bin", tool), args, { env, ...options, cwd: join(checkout, folder) })
+  if (isInstalled()) return runIn(root)
+  const copy = mkdtempSync(join(tmpdir(), "bowline-pages-"))
+  try {
+    copyCheckout(copy)
+    const failed = await installInto(copy, needsOf(name), options)
+    return failed === undefined ? await runIn(copy) : { code: 1, output: `${failed.output}\n\n${failed.why}` }
+  } finally {
+    rmSync(copy, { recursive: true, force: true })
+  }
+}
+
 /** Builds what is not there, or older than its sources. Returns what went wrong, if anything did. A build that is cut short changes nothing. */
 const build = async (site, options) => {
   if (isBuilt(site)) return undefined
   return locked(async () => {
     if (isBuilt(site)) return undefined
     const next = `${site.to}.new`
-    const args = ["build", "--outDir", next, "--emptyOutDir"]
-    // Tests build, too, and theirs is "test": the page would have paths of this machine.
-    const env = { ...environment(), NODE_ENV: "production" }
-    const { code, output } = await capture(site.command, args, { env, ...options, cwd: site.folder })
+    const { code, output } = await runTool(site, ["build", "--outDir", next, "--emptyOutDir"], options)
     if (code !== 0) return output
     rmSync(site.to, { recursive: true, force: true })
     renameSync(next, site.to)

@@ -1,8 +1,18 @@
 // Runs on whatever Node a machine has (20 or later), before anything is installed: no dependencies, no TypeScript.
 import { spawn } from "node:child_process"
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync
+} from "node:fs"
 import { constants, setPriority } from "node:os"
-import { delimiter, join } from "node:path"
+import { basename, delimiter, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 
@@ -25,12 +35,27 @@ export const environment = () => ({
 
 export const pnpm = "pnpm@12.21.0"
 const lock = join(root, ".bowline", "setup.lock")
+const store = join(root, "node_modules", ".pnpm")
 const stamp = join(root, "node_modules", ".bowline-setup")
+/** The packages that `prune` has taken files out of, one a line. */
+const pruned = join(root, "node_modules", ".bowline-pruned")
 
-const wanted = () =>
-  [process.platform, process.arch, pnpm, readFileSync(join(root, "pnpm-lock.yaml"), "utf8")].join("\n")
+const wanted = (level) =>
+  [level, process.platform, process.arch, pnpm, readFileSync(join(root, "pnpm-lock.yaml"), "utf8")].join("\n")
 
-const isInstalled = () => existsSync(stamp) && existsSync(bin("node")) && readFileSync(stamp, "utf8") === wanted()
+/** Whether what a level needs is there: `all`, or what it takes to `serve`. Who has all can serve. */
+export const isInstalled = (level = "all") => {
+  if (!existsSync(stamp) || !existsSync(bin("node"))) return false
+  const found = readFileSync(stamp, "utf8")
+  return found === wanted("all") || (level === "serve" && found === wanted("serve"))
+}
+
+const isCopied = (path) =>
+  !["node_modules", ".git", ".bowline", "dist"].includes(basename(path)) &&
+  ![builtConsole, builtDocs].some((built) => path.startsWith(built))
+
+/** Copies what is no product of an install or a build. */
+export const copyCheckout = (to) => cpSync(root, to, { recursive: true, filter: isCopied })
 
 /** Runs a command to its end and keeps what it prints. Beside something else it gets the processors that nobody else wants. */
 export const capture = (command, args, { isBeside = false, ...options } = {}) =>
@@ -53,21 +78,60 @@ const fail = (message, output) => {
 
 const offline = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|fetch failed|META_FETCH_FAIL/i
 
-const install = async () => {
-  process.stderr.write("Installing dependencies …\n")
+/** Has pnpm install what these arguments say, as the lockfile has it. Returns what went wrong, if anything did. */
+export const installInto = async (cwd, selected, options) => {
+  // The machine's own Node has the machine's settings of npm, its registry among them; that of node_modules has none of them.
+  const own = (process.env.PATH ?? "").split(delimiter).filter((folder) => !folder.startsWith(root))
   // Under `npm --silent` it would not say why it failed.
-  const env = { ...environment(), CI: "true", npm_config_loglevel: "warn" }
+  const env = { ...environment(), PATH: own.join(delimiter), CI: "true", npm_config_loglevel: "warn" }
   // Its value `production` would leave the tools out.
   delete env.NODE_ENV
-  const args = ["-y", pnpm, "install", "--frozen-lockfile"]
-  const { code, output } = await capture("npx", args, { env })
-  if (code === 0) return
-  fail(
-    offline.test(output)
-      ? "Dependencies are missing, and the package registry cannot be reached. Connect to a network and try again."
-      : `Installing the dependencies failed: npx ${args.join(" ")}`,
-    output
-  )
+  const args = ["-y", pnpm, "install", "--frozen-lockfile", ...selected]
+  const { code, output } = await capture("npx", args, { env, ...options, cwd })
+  if (code === 0) return undefined
+  const why = offline.test(output)
+    ? "Dependencies are missing, and the package registry cannot be reached. Connect to a network and try again."
+    : `Installing the dependencies failed: npx ${args.join(" ")}`
+  return { why, output }
+}
+
+/** What a package needs, and the root has, without what only tests need. */
+export const needsOf = (name) => ["--prod", "--filter-prod", `${name}...`]
+
+const install = async (level) => {
+  process.stderr.write("Installing dependencies …\n")
+  const failed = await installInto(root, level === "serve" ? needsOf("@bowline/gateway") : [])
+  if (failed !== undefined) fail(failed.why, failed.output)
+}
+
+/** What nobody needs who only runs a package: declarations, source maps, and the sources beside what was built of them. */
+const isSpare = (path) =>
+  /\.(?:d\.[cm]?ts|map)$/.test(path) || /\/node_modules\/(?:effect|zod|gpt-tokenizer)\/(?:src|cjs)\//.test(path)
+
+const filesBelow = (folder) =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = `${folder}/${entry.name}`
+    return entry.isDirectory() ? filesBelow(path) : entry.isFile() ? [path] : []
+  })
+
+/** Deletes what is spare of every package. They are links into pnpm's store, which keeps its files. */
+const prune = () => {
+  const spare = readdirSync(store, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => ({ name, files: filesBelow(join(store, name)).filter(isSpare) }))
+    .filter(({ files }) => files.length > 0)
+  writeFileSync(pruned, spare.map(({ name }) => name).join("\n"))
+  for (const path of spare.flatMap(({ files }) => files)) rmSync(path)
+}
+
+/** Has pnpm install the pruned packages anew: it takes a package that is there for a whole one. */
+const unprune = () => {
+  if (!existsSync(pruned)) return
+  for (const name of readFileSync(pruned, "utf8").split("\n")) {
+    if (name !== "") rmSync(join(store, name), { recursive: true, force: true })
+  }
+  rmSync(join(root, "node_modules", ".pnpm-workspace-state-v1.json"), { force: true })
+  rmSync(pruned)
 }
 
 /** Adds the Effect diagnostics to TypeScript, unless they are there: an install of pnpm alone leaves them out. */
@@ -106,14 +170,19 @@ export const locked = async (work) => {
   }
 }
 
-/** Installs what is missing: nothing to do, and nothing said, when the lockfile is the one that was installed last. */
-export const setup = async () => {
-  if (isInstalled()) return
+/** Installs what a level needs and is missing: nothing to do, and nothing said, when the lockfile is the one that was installed last. */
+export const setup = async (level = "all") => {
+  if (isInstalled(level)) return
   await locked(async () => {
-    if (isInstalled()) return
-    await install()
-    await patchTypeScript()
-    writeFileSync(stamp, wanted())
+    if (isInstalled(level)) return
+    // Whoever had all keeps it: a checkout in which somebody works needs it again soon.
+    const next = existsSync(stamp) && readFileSync(stamp, "utf8").startsWith("all\n") ? "all" : level
+    rmSync(stamp, { force: true })
+    unprune()
+    await install(next)
+    if (next === "all") await patchTypeScript()
+    else prune()
+    writeFileSync(stamp, wanted(next))
   })
 }
 

@@ -3,7 +3,7 @@ import { constants } from "node:os"
 import { buildConsole, buildDocs } from "./pages.mjs"
 import { bin, environment, root, setup } from "./setup.mjs"
 
-await setup()
+await setup("serve")
 const problem = await buildConsole()
 // The API works without its page.
 if (problem !== undefined) process.stderr.write(`${problem}\n\nThe console could not be built.\n`)

@@ -59,6 +59,10 @@ export const runExamples = () => {
   )
 }
 
+/** Serves in a checkout in which nothing is installed. */
+export const runServing = (options) =>
+  failing([["serving alone", bin("node"), [".ci/serving.mjs"], { timeout: 300_000, ...options }]])
+
 /** Packs the packages, and uses them as a stranger does. */
 export const runPublishCheck = (options) =>
   failing([["packages", bin("node"), [".ci/publish/main.mjs"], { timeout: 600_000, ...options }]])

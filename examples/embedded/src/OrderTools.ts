@@ -1,4 +1,4 @@
-import * as LocalTools from "@bowline/runtime/tool/LocalTools"
+import { LocalTools } from "@bowline/runtime"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Order, Orders, UnknownOrder } from "./Orders.ts"

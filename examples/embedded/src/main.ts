@@ -1,6 +1,4 @@
-import { CallerName } from "@bowline/domain/caller/CallerName"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Plans } from "@bowline/runtime/plan/Plans"
+import { CallerName, PlanRequest, Plans } from "@bowline/runtime"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { Effect, Layer, Stream } from "effect"

@@ -1,4 +1,4 @@
-import type { Failure, Final, Json, Stage, TaskError, TaskState, Usage } from "./Wire.ts"
+import type { AbortReason, Failure, Final, Json, Stage, TaskError, TaskState, Usage } from "./Wire.ts"
 
 /** One frame of a plan's stream, as it came. Events and fields that this version does not know are kept. */
 export interface Frame {
@@ -22,11 +22,15 @@ export interface AttemptView {
   readonly attempt: number
   readonly startedAt: number
   readonly endedAt: number | null
+  /** When the first piece of its text or reasoning came. */
+  readonly firstTokenAt: number | null
   /** What led to this attempt. Null for the first one of a step, and for the continuation of an answer. */
   readonly retry: RetryView | null
   readonly text: string
   readonly reasoning: string
   readonly isRetracted: boolean
+  /** Why it did not succeed: its own failure, or the end of the plan that it ran in, which has a `reason` where it is an abort. */
+  readonly error: (TaskError & { readonly reason?: AbortReason }) | null
   readonly usage: Usage | null
   /** In US dollars; null where the price is unknown. */
   readonly costUsd: number | null

@@ -20,21 +20,28 @@ const addUsage = (a: Usage, b: Usage): Usage => ({
   reasoning_tokens: a.reasoning_tokens + b.reasoning_tokens
 })
 
+/** What a failed plan failed of is its last attempt. Unless it is open, only these codes say so, and only where it made no calls. */
+const ofAttempt = /^(provider|context|output)_/
+
 /** Ends all that is open: nothing of a plan is shown as running after its outcome. */
 const end = (before: PlanView, at: number, outcome: OutcomeView): PlanView => {
-  const view = closeLastStep(before, at)
-  const last = view.steps.at(-1)
   // The wait before the last attempt was not over: the attempt was never made.
-  const attempts = last?.attempts.filter(
-    ({ startedAt, text, usage }) => startedAt <= at || text !== "" || usage !== null
-  )
-  const steps =
-    last === undefined || attempts === undefined
-      ? view.steps
-      : replaceLast(view.steps, always, (last) => ({ ...last, attempts }))
+  const made = replaceLast(before.steps, always, (last) => ({
+    ...last,
+    attempts: last.attempts.filter(({ startedAt, text, usage }) => startedAt <= at || text !== "" || usage !== null)
+  }))
+  const last = made.at(-1)
+  const failure = outcome.state === "completed" ? undefined : outcome.error
+  const isOpen = last?.attempts.at(-1)?.endedAt === null
+  const isFailed =
+    failure !== undefined &&
+    failure.stage !== "compaction" &&
+    ofAttempt.test(failure.code) &&
+    !before.tasks.some(({ step }) => step === last?.step)
+  const error = isOpen || isFailed ? failure : undefined
+  const view = closeLastStep(closeLastAttempt({ ...before, steps: made }, at, error), at)
   return {
     ...view,
-    steps,
     tasks: view.tasks.map((task) => (task.endedAt === null ? { ...task, state: "interrupted", endedAt: at } : task)),
     approvals: view.approvals.map((approval) => (approval.endedAt === null ? { ...approval, endedAt: at } : approval)),
     queue: view.queue === null ? null : { ...view.queue, endedAt: view.queue.endedAt ?? at },
@@ -49,7 +56,11 @@ const end = (before: PlanView, at: number, outcome: OutcomeView): PlanView => {
 type Data<Event extends PlanFrame["event"]> = Extract<PlanFrame, { readonly event: Event }>["data"]
 
 const addDelta = (view: PlanView, data: Data<"text.delta">, at: number, field: "text" | "reasoning"): PlanView => {
-  const next = withAttempt(view, data, at, (attempt) => ({ ...attempt, [field]: attempt[field] + data.delta }))
+  const next = withAttempt(view, data, at, (attempt) => ({
+    ...attempt,
+    firstTokenAt: attempt.firstTokenAt ?? at,
+    [field]: attempt[field] + data.delta
+  }))
   const text = field === "text" && data.step === next.steps.at(-1)?.step ? view.text + data.delta : view.text
   return { ...next, stage: "provider", text }
 }
@@ -57,7 +68,7 @@ const addDelta = (view: PlanView, data: Data<"text.delta">, at: number, field: "
 const addRetry = (view: PlanView, data: Data<"retry">, at: number): PlanView => {
   const { attempt, credential, delay_ms: delayMs, error, model } = data
   const retry = { at, delayMs, error, credential, model }
-  const closed = closeLastAttempt(view, at)
+  const closed = closeLastAttempt(view, at, error)
   const next = withAttempt(closed, data, at, () => newAttempt(attempt, at + delayMs, retry))
   return { ...next, model, stage: delayMs > 0 ? "backoff" : "provider", retries: view.retries + 1 }
 }

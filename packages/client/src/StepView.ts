@@ -41,37 +41,51 @@ export const newAttempt = (attempt: number, startedAt: number, retry: RetryView 
   attempt,
   startedAt,
   endedAt: null,
+  firstTokenAt: null,
   retry,
   text: "",
   reasoning: "",
   isRetracted: false,
+  error: null,
   usage: null,
   costUsd: null
 })
 
-const closeAttempt = (attempts: ReadonlyArray<AttemptView>, at: number): ReadonlyArray<AttemptView> => {
+type AttemptError = NonNullable<AttemptView["error"]>
+
+const closeAttempt = (
+  attempts: ReadonlyArray<AttemptView>,
+  at: number,
+  error?: AttemptError
+): ReadonlyArray<AttemptView> => {
   const last = attempts.at(-1)
-  return last === undefined || last.endedAt !== null
+  return last === undefined || (last.endedAt !== null && error === undefined)
     ? attempts
-    : replaceLast(attempts, always, (last) => ({ ...last, endedAt: at }))
+    : replaceLast(attempts, always, (last) => ({
+        ...last,
+        endedAt: last.endedAt ?? at,
+        error: error ?? last.error
+      }))
 }
 
-/** The attempt of the last step is over, at the latest: its calls are made, or the plan goes on without it. */
-export const closeLastAttempt = (view: PlanView, at: number): PlanView => {
+/** The attempt of the last step is over, at the latest: its calls are made, it has failed, or the plan goes on without it. */
+export const closeLastAttempt = (view: PlanView, at: number, error?: AttemptError): PlanView => {
   const last = view.steps.at(-1)
   if (last === undefined) return view
-  const attempts = closeAttempt(last.attempts, at)
+  const attempts = closeAttempt(last.attempts, at, error)
   return attempts === last.attempts
     ? view
     : { ...view, steps: replaceLast(view.steps, always, (last) => ({ ...last, attempts })) }
 }
 
-/** Closes the step that ran. Its last frame was the one before. */
+/** Closes the step that ran. It ended with the last of its attempts, calls and approvals: what comes behind them is not its time. */
 export const closeLastStep = (view: PlanView, at: number): PlanView => {
   const closed = closeLastAttempt(view, at)
   const last = closed.steps.at(-1)
   if (last === undefined || last.endedAt !== null) return closed
-  return { ...closed, steps: replaceLast(closed.steps, always, (last) => ({ ...last, endedAt: view.lastAt ?? at })) }
+  const own = [...view.tasks, ...view.approvals].filter(({ step }) => step === last.step)
+  const endedAt = Math.max(last.startedAt, ...[...last.attempts, ...own].map(({ endedAt }) => endedAt ?? at))
+  return { ...closed, steps: replaceLast(closed.steps, always, (last) => ({ ...last, endedAt })) }
 }
 
 export const textOf = ({ attempts }: Pick<StepView, "attempts">): string =>

@@ -63,10 +63,12 @@ describe("PlanView", () => {
       attempt: 1,
       startedAt: start + 2_000,
       endedAt: start + 6_000,
+      firstTokenAt: start + 3_000,
       retry: null,
       text: "Wrong",
       reasoning: "Hm",
       isRetracted: true,
+      error: { code: "provider_reset", message: "Reset" },
       usage,
       costUsd: 0.5
     })
@@ -237,8 +239,57 @@ describe("PlanView", () => {
       seen.steps[0]?.attempts.map((one) => [one.attempt, one.endedAt]),
       [[1, start + 3_000]]
     )
-    assert.strictEqual(seen.steps[0]?.endedAt, start + 5_000)
+    // The call of the step was open until then.
+    assert.strictEqual(seen.steps[0]?.endedAt, endedAt)
     assert.isFalse(view(frames.slice(0, -1)).isDone)
+  })
+
+  it("says of each attempt why it did not succeed: its own failure, or the end of the plan that it ran in", () => {
+    const failure = { code: "provider_auth", message: "Wrong key", retryable: false, stage: "provider" }
+    const spent = ["usage", { ...attempt, ...usage, cost_usd: null }] as const
+    const next = { step: 2, attempt: 1 }
+    const errorsOf = (...events: ReadonlyArray<readonly [event: string, data?: object]>) =>
+      view(plan(...begun, ...events)).steps.map(({ attempts }) => attempts.map(({ error }) => error?.code))
+    const called = [
+      "task.finished",
+      { task_id: "t1", state: "completed", remote_task_id: null, remote_context_id: null, duration_ms: 5 }
+    ] as const
+    assert.deepStrictEqual(errorsOf(["error", failure]), [["provider_auth"]])
+    assert.deepStrictEqual(errorsOf(spent, ["error", failure]), [["provider_auth"]])
+    assert.deepStrictEqual(errorsOf(spent, ["error", { ...failure, stage: "compaction" }]), [[undefined]])
+    assert.deepStrictEqual(errorsOf(spent, ["error", { ...failure, code: "storage" }]), [[undefined]])
+    assert.deepStrictEqual(errorsOf(text("Hi"), ["error", { ...failure, code: "aborted", reason: "deadline" }]), [
+      ["aborted"]
+    ])
+    assert.deepStrictEqual(errorsOf(text("Hi"), ["final", final]), [[undefined]])
+    // Its calls were made: what failed is behind it.
+    assert.deepStrictEqual(errorsOf(["task.started", { ...task, input: {} }], called, ["error", failure]), [
+      [undefined]
+    ])
+    assert.deepStrictEqual(
+      errorsOf(["task.started", { ...task, input: {} }], called, ["step", next], ["error", failure]),
+      [[undefined], ["provider_auth"]]
+    )
+  })
+
+  it("ends a step with the last of what it did, however late the next one begins", () => {
+    const called = [
+      "task.finished",
+      { task_id: "t1", state: "completed", remote_task_id: null, remote_context_id: null, duration_ms: 5 }
+    ] as const
+    const compaction = [
+      "compaction",
+      { summary: "S", tokens_before: 9, tokens_after: 3, messages_compacted: 4 }
+    ] as const
+    const started = ["task.started", { ...task, input: {} }] as const
+    const seen = view(plan(...begun, started, called, compaction, ["step", { step: 2, attempt: 1 }]))
+    assert.strictEqual(seen.steps[0]?.endedAt, start + 4_000)
+    const error = { code: "internal", message: "A bug", retryable: false, stage: null }
+    assert.strictEqual(
+      view(plan(...begun, started, called, compaction, ["error", error])).steps[0]?.endedAt,
+      start + 4_000
+    )
+    assert.strictEqual(view(plan(...begun, text("Hi"), ["error", error])).steps[0]?.endedAt, start + 4_000)
   })
 
   it("ends with the text of final", () => {

@@ -5,8 +5,9 @@ import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { sessionHref } from "../route/Route.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { State } from "../shell/State.tsx"
-import { cost, count, duration, elapsed, shortId } from "../text/Format.ts"
+import { cost, count, duration, elapsed, shortId, unknown } from "../text/Format.ts"
 import { Actions } from "./Actions.tsx"
+import { numbersOf } from "./Numbers.ts"
 import { outcomeOf, stageWords } from "./OutcomeWords.ts"
 
 const Fact = ({ children, name }: { readonly name: string; readonly children: ComponentChildren }) => (
@@ -31,14 +32,9 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
   const plan = live.plan.value
   const view = live.view.value
   if (plan === undefined) return null
-  const start = view.startedAt ?? Date.parse(plan.created_at)
-  // The record is asked for now and then; what has come by the stream since is newer, as long as there is a stream.
-  const isLive = view.lastId > 0 && live.hearing.value !== "polling"
-  const calls = isLive ? view.tasks.length : plan.tool_calls
-  const usage = isLive ? view.usage : plan.usage
+  const numbers = numbersOf(plan, view, live.hearing.value === "polling")
+  const { endedAt, stage, startedAt, state, usage } = numbers
   const outcome = outcomeOf(view.outcome)
-  const state = view.outcome?.state ?? (isLive ? view.state : plan.state)
-  const stage = isLive ? view.stage : plan.stage
   const trace = traceHref(plan.trace_id)
   return (
     <header class="plan-head">
@@ -60,18 +56,20 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
         <Fact name="Session">
           <a href={sessionHref(plan.session_id)}>{plan.external_session_id ?? shortId(plan.session_id)}</a>
         </Fact>
-        <Fact name="Model">{view.model ?? plan.model}</Fact>
+        <Fact name="Model">{numbers.model}</Fact>
         {plan.preset === null ? null : <Fact name="Preset">{plan.preset}</Fact>}
-        <Fact name={view.endedAt === null ? "Elapsed" : "Took"}>
-          <span class="ticking">{view.endedAt === null ? elapsed(now() - start) : duration(view.endedAt - start)}</span>
+        <Fact name={endedAt === null ? "Elapsed" : "Took"}>
+          <span class="ticking">{endedAt === null ? elapsed(now() - startedAt) : duration(endedAt - startedAt)}</span>
         </Fact>
-        <Fact name="Steps">{count(isLive ? view.steps.length : plan.steps)}</Fact>
-        <Fact name="Tool calls">{count(calls)}</Fact>
-        <Fact name="Retries">{count(isLive ? view.retries : plan.retries)}</Fact>
+        <Fact name="Steps">{count(numbers.steps)}</Fact>
+        <Fact name="Tool calls">{count(numbers.calls)}</Fact>
+        <Fact name="Retries">{count(numbers.retries)}</Fact>
         <Fact name="Tokens">
-          {count(usage.input_tokens)} in ({count(usage.cached_input_tokens)} cached), {count(usage.output_tokens)} out
+          {usage === null
+            ? unknown
+            : `${count(usage.input_tokens)} in (${count(usage.cached_input_tokens)} cached), ${count(usage.output_tokens)} out`}
         </Fact>
-        <Fact name="Cost">{cost(isLive ? view.costUsd : plan.cost_usd)}</Fact>
+        <Fact name="Cost">{cost(numbers.costUsd)}</Fact>
         {trace === undefined ? null : (
           <Fact name="Trace">
             <a href={trace} rel="noopener noreferrer" target="_blank">

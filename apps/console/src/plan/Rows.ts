@@ -76,33 +76,56 @@ const approval = (entry: PlanView["approvals"][number], parent: string | null): 
   }
 }
 
+/** How something ended that did not succeed. What a plan's abort has cut did not fail, unless its time was over. */
+const ended = (error: { readonly code: string; readonly reason?: string }): readonly [string, Tone] =>
+  error.code !== "aborted" ? ["failed", "bad"] : error.reason === "deadline" ? ["out of time", "bad"] : ["cut", "warn"]
+
+const attemptState = ({
+  endedAt,
+  error,
+  isRetracted
+}: PlanView["steps"][number]["attempts"][number]): readonly [string, Tone] => {
+  if (isRetracted) return ["retracted", "bad"]
+  if (error !== null) return ended(error)
+  return endedAt === null ? ["running", "running"] : ["finished", "good"]
+}
+
 const attempts = ({ attempts, step }: PlanView["steps"][number], parent: string): ReadonlyArray<Row> =>
-  attempts.flatMap((entry, index): ReadonlyArray<Row> => {
-    const { attempt, endedAt: to, isRetracted, retry, startedAt: from } = entry
-    const hasFailed = attempts[index + 1]?.retry != null
-    const [state, tone]: readonly [string, Tone] = isRetracted
-      ? ["retracted", "bad"]
-      : hasFailed
-        ? ["failed", "bad"]
-        : to === null
-          ? ["running", "running"]
-          : ["finished", "good"]
+  attempts.flatMap((entry): ReadonlyArray<Row> => {
+    const { attempt, endedAt: to, retry, startedAt: from, text, usage } = entry
+    const [state, tone] = attemptState(entry)
     const name = `attempt-${step}-${attempt}`
     const row: Row = { id: name, kind: "attempt", level: 2, parent, label: `Attempt ${attempt}`, state, tone, from, to }
     if (retry === null) return [row]
+    // No frame says that the wait is over: what the attempt has brought does.
+    const isOver = to !== null || text !== "" || usage !== null
     const wait: Row = {
       id: `retry-${step}-${attempt}`,
       kind: "retry",
       level: 2,
       parent,
       label: `Retry after ${retry.error.code}`,
-      state: `waits ${duration(retry.delayMs)}`,
-      tone: "warn",
+      state: `${isOver ? "waited" : "waits"} ${duration(retry.delayMs)}`,
+      tone: isOver ? "plain" : "waiting",
       from: retry.at,
       to: Math.max(from, retry.at)
     }
     return [wait, row]
   })
+
+/** What a plan failed of that is no attempt's and no call's own failure: its last step's. */
+const ofStep = new Set(["loop_detected", "output_invalid", "storage", "internal", "interrupted"])
+
+const stepState = (view: PlanView, { attempts, endedAt, step }: PlanView["steps"][number]): readonly [string, Tone] => {
+  if (endedAt === null) return ["running", "running"]
+  const { outcome } = view
+  if (outcome === null || outcome.state === "completed" || step !== view.steps.at(-1)?.step)
+    return ["finished", "plain"]
+  const isCut = view.tasks.some((task) => task.step === step && task.state === "interrupted")
+  return isCut || attempts.at(-1)?.error != null || ofStep.has(outcome.error.code)
+    ? ended(outcome.error)
+    : ["finished", "plain"]
+}
 
 const compaction = (entry: PlanView["compactions"][number], index: number): Row => ({
   id: `compaction-${index + 1}`,
@@ -154,14 +177,15 @@ export const rowsOf = (view: PlanView): ReadonlyArray<Row> => {
     const id = `step-${step.step}`
     const children = [...attempts(step, id), ...calls(step.step, id)].sort((a, b) => a.from - b.from)
     const to = step.endedAt
+    const [state, tone] = stepState(view, step)
     rows.push({
       id,
       kind: "step",
       level: 1,
       parent: null,
       label: `Step ${step.step}`,
-      state: to === null ? "running" : "finished",
-      tone: to === null ? "running" : "plain",
+      state,
+      tone,
       from: step.startedAt,
       to
     })

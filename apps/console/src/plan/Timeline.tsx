@@ -174,7 +174,13 @@ export const Timeline = ({ live }: { readonly live: FollowedPlan }) => {
         ) : null}
         {rows.length > 0 ? null : (
           <p class="dim">
-            {live.hearing.value === "polling" ? "Shown when the plan is over." : "Nothing has happened yet."}
+            {live.hearing.value === "polling"
+              ? "Shown when the plan is over."
+              : isLive
+                ? "Nothing has happened yet."
+                : live.hearing.value === "over"
+                  ? "Nothing happened."
+                  : "Its events are on the way."}
           </p>
         )}
       </div>

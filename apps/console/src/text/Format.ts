@@ -28,6 +28,9 @@ export const relative = (at: number, now: number): string => {
   return at > now ? `in ${words}` : `${words} ago`
 }
 
+/** What nobody knows. It is never shown as 0. */
+export const unknown = "–"
+
 const grouped = new Intl.NumberFormat("en")
 
 /** A number with its thousands apart. */

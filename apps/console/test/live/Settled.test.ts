@@ -45,7 +45,8 @@ describe("settled", () => {
   })
 
   it("says why a plan failed of which no event came", () => {
-    const { outcome } = settled(initialView, failed)
+    const { endedAt, outcome, startedAt } = settled(initialView, failed)
+    assert.deepStrictEqual([since(startedAt), since(endedAt)], [0, 9_000])
     assert.strictEqual(outcome?.state, "failed")
     assert.strictEqual(outcome?.state === "failed" ? outcome.error.code : "", "interrupted")
   })

@@ -160,6 +160,36 @@ describeInBrowser("the view of a plan", () => {
       })
     )
 
+    it.effect("shows the record's own numbers while its events are on the way", () =>
+      Effect.gen(function* () {
+        const { latch, url } = yield* Shown
+        yield* latch.open
+        const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
+        const { faults, page } = yield* openPage(url, "/plans")
+        const events = Promise.withResolvers<void>()
+        yield* Effect.promise(async () => {
+          await page.locator("tbody tr").first().getByText("completed").waitFor()
+          await page.route("**/events*", async (route) => {
+            await events.promise
+            await route.continue()
+          })
+          await page.goto(`/plans/${id}`)
+          const fact = (name: string) =>
+            page.locator(".facts > div").filter({ has: page.getByText(name, { exact: true }) })
+          await page.getByText("Its events are on the way.").waitFor()
+          await expect.poll(() => fact("Steps").textContent()).toBe("Steps2")
+          assert.strictEqual(await fact("Tokens").textContent(), "Tokens–")
+          const took = await fact("Took").textContent()
+          assert.notInclude(took, "Took0")
+          events.resolve()
+          await page.locator("#row-attempt-2-1").waitFor()
+          assert.strictEqual(await fact("Steps").textContent(), "Steps2")
+          assert.strictEqual(await fact("Took").textContent(), took)
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
     it.effect("says that there is no such plan", () =>
       Effect.gen(function* () {
         const { url } = yield* Shown

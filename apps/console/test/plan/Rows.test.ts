@@ -54,9 +54,9 @@ describe("rowsOf", () => {
     ])
     assert.deepStrictEqual(shown(view), [
       ["queue", "waited", 0, 500],
-      ["step-1", "finished", 500, 3_100],
+      ["step-1", "finished", 500, 3_000],
       ["attempt-1-1", "retracted", 500, 700],
-      ["retry-1-2", "waits 300 ms", 700, 1_000],
+      ["retry-1-2", "waited 300 ms", 700, 1_000],
       ["attempt-1-2", "finished", 1_000, 1_200],
       ["approval-t1", "approved by alice", 1_300, 2_000],
       ["task-t1", "timed-out", 2_100, 3_000],
@@ -109,6 +109,57 @@ describe("rowsOf", () => {
     assert.deepStrictEqual(
       rows.filter(({ tone }) => tone === "running" || tone === "waiting"),
       []
+    )
+  })
+
+  it("says of each attempt, wait and step how it went: green is only what succeeded", () => {
+    const retry = {
+      step: 1,
+      attempt: 2,
+      error: { code: "provider_overloaded", message: "busy" },
+      delay_ms: 300,
+      credential: "a",
+      model: "demo/demo"
+    }
+    const usage = { input_tokens: 1, output_tokens: 1, cached_input_tokens: 0, reasoning_tokens: 0, cost_usd: null }
+    const tonesOf = (...more: Parameters<typeof viewOf>[0]) =>
+      rowsOf(viewOf([...begun, ...more]))
+        .slice(1)
+        .map(({ id, state, tone }) => [id, state, tone])
+    const failed = { code: "provider_auth", message: "Wrong key", retryable: false, stage: "provider" }
+    assert.deepStrictEqual(tonesOf([700, "retry", retry]), [
+      ["step-1", "running", "running"],
+      ["attempt-1-1", "failed", "bad"],
+      ["retry-1-2", "waits 300 ms", "waiting"],
+      ["attempt-1-2", "running", "running"]
+    ])
+    assert.deepStrictEqual(
+      tonesOf([700, "retry", retry], [1_200, "usage", { step: 1, attempt: 2, ...usage }], [1_200, "error", failed]),
+      [
+        ["step-1", "failed", "bad"],
+        ["attempt-1-1", "failed", "bad"],
+        ["retry-1-2", "waited 300 ms", "plain"],
+        ["attempt-1-2", "failed", "bad"]
+      ]
+    )
+    const aborted = (reason: string) => ({ code: "aborted", message: "x", retryable: false, stage: "provider", reason })
+    assert.deepStrictEqual(tonesOf([900, "error", aborted("deadline")]), [
+      ["step-1", "out of time", "bad"],
+      ["attempt-1-1", "out of time", "bad"]
+    ])
+    assert.deepStrictEqual(tonesOf([900, "error", aborted("cancelled")]), [
+      ["step-1", "cut", "warn"],
+      ["attempt-1-1", "cut", "warn"]
+    ])
+    const loop = { code: "loop_detected", message: "Again", retryable: false, stage: "tool" }
+    const finished = { task_id: "t1", state: "failed", remote_task_id: null, remote_context_id: null, duration_ms: 9 }
+    assert.deepStrictEqual(
+      tonesOf([600, "task.started", task("t1")], [700, "task.finished", finished], [700, "error", loop]),
+      [
+        ["step-1", "failed", "bad"],
+        ["attempt-1-1", "finished", "good"],
+        ["task-t1", "failed", "bad"]
+      ]
     )
   })
 

@@ -27,6 +27,7 @@ const known: Readonly<Record<string, ReadonlyArray<string>>> = {
   nginx: [""],
   python: [""],
   mermaid: [""],
+  diff: [""],
   markdown: ["recipe", ""],
   text: [""]
 }
@@ -144,6 +145,13 @@ describe("the blocks of the documentation", () => {
       assert.deepStrictEqual(unknown, [], place)
     }
   })
+
+  it.live.each(cases(where("diff")))("are changes that apply to the sources: %s", ([, { code }]) =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "change.diff": code })
+      yield* run("git", ["apply", "--check", join(folder, "change.diff")], { cwd: root })
+    })
+  )
 
   it.live("are commands that a shell takes, of files that are there", () =>
     Effect.gen(function* () {

@@ -14,6 +14,8 @@ type Plan = Parameters<Rule>[0]["plans"][number]
 export interface HeardChat {
   readonly plan: PlanId
   text: string
+  /** Why the answer has ended, as its last choice says. */
+  finish: string | null
   /** `[DONE]`, or the code of the error; undefined as long as neither has come. */
   end: string | undefined
   /** Why the stream ends before its plan, if it does. */
@@ -26,7 +28,12 @@ const Chunk = Schema.fromJsonString(
   Schema.Union([
     Schema.Struct({ error: Schema.Struct({ code: Schema.String }) }),
     Schema.Struct({
-      choices: Schema.Array(Schema.Struct({ delta: Schema.Struct({ content: Schema.optionalKey(Schema.String) }) }))
+      choices: Schema.Array(
+        Schema.Struct({
+          delta: Schema.Struct({ content: Schema.optionalKey(Schema.String) }),
+          finish_reason: Schema.NullOr(Schema.String)
+        })
+      )
     })
   ])
 )
@@ -47,7 +54,12 @@ const hear = (heard: HeardChat, block: string, { process, world }: Site): void =
   if ("error" in chunk) {
     heard.end = chunk.error.code
     if (ofStream.includes(heard.end)) heard.broken = { code: heard.end, replica: process.name, at: world.now }
-  } else for (const { delta } of chunk.choices) heard.text += delta.content ?? ""
+  } else {
+    for (const { delta, finish_reason } of chunk.choices) {
+      heard.text += delta.content ?? ""
+      heard.finish = finish_reason
+    }
+  }
 }
 
 const questionOf = ({ question }: { readonly question: string }) => ({
@@ -68,6 +80,7 @@ export const make =
       const heard: HeardChat = {
         plan,
         text: "",
+        finish: null,
         end: undefined,
         broken: undefined,
         isClosed: false
@@ -97,12 +110,19 @@ const textOf = ({ frames }: Plan): string => {
     .join("\n\n")
 }
 
+/** Why a completed plan has ended, in the words of Chat Completions. */
+const finishOf = ({ plan: { final } }: Plan): string => {
+  const reason = final?.stop_reason ?? ""
+  if (reason === "stop" || reason === "pause") return "stop"
+  return reason === "content_filter" || reason === "refusal" ? "content_filter" : "length"
+}
+
 /** A stream of Chat Completions ends, and says the truth: the whole answer in front of `[DONE]`, or the error of its plan. */
 export const rule =
   (all: Array<HeardChat>): Rule =>
   (observed) =>
     // The next run begins with none.
-    all.splice(0).flatMap(({ broken, end, isClosed, plan: id, text }) => {
+    all.splice(0).flatMap(({ broken, end, finish, isClosed, plan: id, text }) => {
       const plan = observed.plans.find(({ plan }) => plan.plan_id === id)
       if (!isClosed || plan === undefined) return []
       if (end === undefined) return [`the chat of ${plan.name} ends in silence`]
@@ -117,12 +137,15 @@ export const rule =
         return codeOf(error?.code) === end ? [] : [`the chat of ${plan.name} ends with ${end}`]
       }
       if (state !== "completed") return [`the chat of ${plan.name} is done, and the plan is ${state}`]
+      if (finish !== finishOf(plan)) return [`the chat of ${plan.name} ends for ${finish}, not ${finishOf(plan)}`]
       const said = textOf(plan)
       return text === said ? [] : [`the chat of ${plan.name} says "${text}", the plan "${said}"`]
     })
 
 const Completion = Schema.Struct({
-  choices: Schema.Tuple([Schema.Struct({ message: Schema.Struct({ content: Schema.String }) })]),
+  choices: Schema.Tuple([
+    Schema.Struct({ message: Schema.Struct({ content: Schema.String }), finish_reason: Schema.String })
+  ]),
   usage: Schema.Struct({ prompt_tokens: Schema.Int, completion_tokens: Schema.Int })
 })
 const decodeCompletion = Schema.decodeUnknownSync(Schema.fromJsonString(Completion))
@@ -163,8 +186,9 @@ export const wholeRule =
         const isTrue = told.code === codeOf(error?.code) && told.mayRetry === error?.retryable
         return isTrue ? [] : said(`fails with ${JSON.stringify(told)}, the plan with ${JSON.stringify(error)}`)
       }
-      const [{ message }] = told.choices
+      const [{ finish_reason, message }] = told.choices
       if (error !== null || message.content !== textOf(plan)) return said(`says "${message.content}"`)
+      if (finish_reason !== finishOf(plan)) return said(`ends for ${finish_reason}, not ${finishOf(plan)}`)
       const { completion_tokens, prompt_tokens } = told.usage
       return prompt_tokens === usage.input_tokens && completion_tokens === usage.output_tokens
         ? []

@@ -14,7 +14,10 @@ const configOf = (variables: Readonly<Record<string, string>>) =>
     (config) => ({ ...config, consoleEnabled: false })
   )
 
-const configs = Effect.all({ open: configOf({}), keyed: configOf({ BOWLINE_API_KEYS: Keys.asVariable }) })
+const configs = Effect.all({
+  open: configOf({}),
+  keyed: configOf({ BOWLINE_API_KEYS: Keys.asVariable, OPENAI_API_KEY: "key-of-openai" })
+})
 
 /** The options of a run through the routes. */
 const through = Effect.fnUntraced(function* (options: Options, planted?: HttpReplicaClient.Planted) {

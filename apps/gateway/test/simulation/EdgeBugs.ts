@@ -1,5 +1,6 @@
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { type TaskPlan, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import { type FollowedPlan, PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import { Effect, Layer, Scope, Stream } from "effect"
@@ -63,15 +64,37 @@ const withoutFirstWord = <E, R>(opening: Effect.Effect<Opened, E, R>) => {
 /** The frame of the first word is not shown to the caller that asks. */
 const lostWord = on(({ start }) => ({ start: (asked) => withoutFirstWord(start(asked)) }))
 
-/** Changes what the first one sees that reads a plan behind its start. */
-const onFirstRead = (bug: (frames: Opened["frames"]) => Opened["frames"]): Plant =>
-  on(({ read }) => {
-    let reads = 0
-    return {
-      read: (...given) =>
-        Effect.map(read(...given), (opened) => (reads++ === 0 ? { ...opened, frames: bug(opened.frames) } : opened))
-    }
-  })
+/** A whole answer is told as one that was cut. */
+const otherStop = on(({ start }) => ({
+  start: (asked) =>
+    Effect.map(start(asked), (opened) => ({
+      ...opened,
+      frames: Stream.map(opened.frames, (item) =>
+        typeof item === "string" || item.event !== "final"
+          ? item
+          : { ...item, payload: item.payload.replace('"stop_reason":"stop"', '"stop_reason":"max_tokens"') }
+      )
+    }))
+}))
+
+/** Changes what the first one sees that follows a plan. */
+const onFirstRead = (bug: (frames: FollowedPlan["frames"]) => FollowedPlan["frames"]): Plant =>
+  Layer.effect(
+    PlanFollower,
+    Effect.map(PlanFollower, (follower) => {
+      let reads = 0
+      const spoilt = (followed: FollowedPlan): FollowedPlan => {
+        const { leaveRunning, plan_id, session_id } = followed
+        const connect: FollowedPlan["connect"] = (close) => followed.connect(close)
+        return { plan_id, session_id, leaveRunning, connect, frames: bug(followed.frames) }
+      }
+      return {
+        ...follower,
+        read: (...given) =>
+          Effect.map(follower.read(...given), (followed) => (reads++ === 0 ? spoilt(followed) : followed))
+      }
+    })
+  )
 
 /** The reader of a task fails. */
 const brokenTask = onFirstRead(() => Stream.die("A bug"))
@@ -211,6 +234,18 @@ export const bugs: Readonly<Record<string, Bug>> = {
     scenario: talking(2, 25_000, "continue")
   },
   "a word that a chat lacks": { plant: lostWord, rule: "chats", way: "chat", scenario: short },
+  "a chat that ends for another reason than its plan": {
+    plant: otherStop,
+    rule: "chats",
+    way: "chat",
+    scenario: short
+  },
+  "a response that is incomplete, unlike its plan": {
+    plant: otherStop,
+    rule: "responses",
+    way: "response",
+    scenario: short
+  },
   "a task that fails, unlike its plan": {
     plant: falseEnd,
     rule: "tasks",

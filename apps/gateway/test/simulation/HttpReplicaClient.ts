@@ -4,6 +4,7 @@ import { ReplicaClient, type Question, type Site } from "@bowline/testing/unstab
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import type { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -28,7 +29,7 @@ const Waiting = Schema.fromJsonString(
 export type Plant = Layer.Layer<
   never,
   never,
-  Plans | PlanStreams | TaskStore | GatewayConfig | RateLimiter.RateLimiterStore
+  Plans | PlanFollower | PlanStreams | TaskStore | GatewayConfig | RateLimiter.RateLimiterStore
 >
 
 /** The ways in which a caller may ask. */

@@ -62,32 +62,45 @@ const countPieces = (text: string, count: CountTokens): number => {
   return tokens
 }
 
+/** Bytes of a token, rather too few: English has more than four, code about three, and a character of Chinese has three of its own. */
+const tokenBytes = 2.5
+
+const byLength: CountTokens = (text) => Buffer.byteLength(text) / tokenBytes
+
 /**
  * The tokenizer. To load it takes a quarter of a second: first its words, and in another turn what it makes of them. A single yield behind an
  * answer of the disk may end in the same turn.
  */
-const load = Effect.promise(() => import("gpt-tokenizer/bpeRanks/o200k_base")).pipe(
+const load: Effect.Effect<CountTokens> = Effect.promise(() => import("gpt-tokenizer/bpeRanks/o200k_base")).pipe(
   Effect.andThen(Effect.yieldNow),
   Effect.andThen(Effect.yieldNow),
-  Effect.andThen(Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base")))
-)
-
-/** Counts for a model, named as `provider/model`: exactly for OpenAI's newer models, rather too many for others. The first run loads the tokenizer. */
-export const forModel = (model: string): Effect.Effect<CountTokens> =>
-  Effect.map(load, ({ countTokens, setMergeCacheSize }): CountTokens => {
+  Effect.andThen(Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base"))),
+  Effect.map(({ countTokens, setMergeCacheSize }): CountTokens => {
     // The default caches a hundred thousand words.
     setMergeCacheSize(4_096)
-    const factor = allowance(model)
     // Text that looks like a special token of the model is ordinary text.
     const plain = { disallowedSpecial: new Set<string>() }
-    return (text) => Math.ceil(factor * countText(text, (piece) => countTokens(piece, plain)))
+    return (piece) => countTokens(piece, plain)
   })
+)
+
+/**
+ * Counts for a model, named as `provider/model`: exactly for OpenAI's newer models, rather too many for others. The first run loads the tokenizer.
+ * Without the package `gpt-tokenizer`, which an app may leave out, it estimates by the length.
+ */
+export const forModel = (model: string, tokenizer = load): Effect.Effect<CountTokens> =>
+  Effect.map(
+    Effect.catchDefect(tokenizer, () => Effect.succeed(byLength)),
+    (count): CountTokens =>
+      (text) =>
+        Math.ceil(allowance(model) * countText(text, count))
+  )
 
 /** Estimates by the length, and rather too many: for text so long that counting it would block the event loop. */
 export const roughly =
   (model: string): CountTokens =>
   (text) =>
-    Math.ceil((allowance(model) * Buffer.byteLength(text)) / 2.5)
+    Math.ceil(allowance(model) * byLength(text))
 
 /** An upper limit for every model, without a tokenizer: a token is at least a byte. */
 export const atMost =

@@ -53,7 +53,20 @@ export type { ApprovalId, Asked, Decider, Page, PageRequest, PlanFilter, Preset,
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
 
-/** Runs plans, and lets callers read and end them. */
+/**
+ * Runs plans, and lets callers read and end them.
+ *
+ * @example
+ * ```ts
+ * import type { CallerName } from "@bowline/domain/caller/CallerName"
+ * import type { PlanId } from "@bowline/domain/plan/Plan"
+ * import { Plans } from "@bowline/runtime/plan/Plans"
+ * import { Effect } from "effect"
+ *
+ * export const stateOf = (caller: CallerName, plan: PlanId) =>
+ *   Effect.flatMap(Plans, (plans) => Effect.map(plans.get(caller, plan), ({ state }) => state))
+ * ```
+ */
 export class Plans extends Context.Service<
   Plans,
   {

@@ -67,6 +67,22 @@ describe("TokenEstimate", () => {
     assert.isAbove(count(text), 1_000)
   })
 
+  it.each([
+    [
+      "prose",
+      "The seven knots of the harbour, and what a sailor pays for each of them, are in the table. ".repeat(300)
+    ],
+    ["Chinese", chinese.repeat(300)],
+    ["Japanese", japanese.repeat(300)],
+    ["Korean", korean.repeat(300)],
+    ["code", code]
+  ])("estimates %s by its length where the app has no tokenizer, rather too high", async (_, text) => {
+    const missing = Effect.promise(() => Promise.reject(new Error("ERR_MODULE_NOT_FOUND")))
+    const estimated = (await Effect.runPromise(TokenEstimate.forModel("openai/gpt-5", missing)))(text)
+    assert.isAtLeast(estimated, 0.85 * truth(text))
+    assert.isAtMost(estimated, 2.5 * truth(text))
+  })
+
   it("counts the special tokens of a model as text", () => {
     assert.isAbove(count("<|endoftext|><|im_start|>"), 2)
   })

@@ -3,11 +3,12 @@ import { stall, wait } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { Sessions } from "../../src/plan/Sessions.ts"
 import type { PlanFrame } from "../../src/store/EventRow.ts"
+import * as PlanGist from "../../src/store/PlanGist.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 import { type Followed, type FollowedPlan, PlanFollower } from "../../src/stream/PlanFollower.ts"
 
@@ -139,6 +140,11 @@ describe("PlanFollower", () => {
       assert.deepStrictEqual(shown(before), all(before, "Draining"))
       assert.deepStrictEqual(shown(after), all(after, "Over"))
       assert.isAbove(after.length, before.length)
+      // What the second process has told on the plan's row begins with what the first one had stored.
+      const store = yield* PlanStore
+      const told = yield* store.told(anonymous, plan.plan_id)
+      const events = yield* PlanGist.complete(store, told.plan, PlanGist.upTo(0))
+      assert.deepStrictEqual(PlanGist.decode(told.gist), Option.some(events))
     }).pipe(Effect.scoped, Effect.provide(durable))
   )
 })

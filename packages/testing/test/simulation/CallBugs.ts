@@ -1,8 +1,10 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Effect } from "effect"
+import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
+import { Array as Arrays, Context, Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
+import { type Fault, plainPlan } from "../../src/simulation/scenario/Scenario.ts"
 import {
   asking,
   type Bug,
@@ -12,6 +14,7 @@ import {
   onPlans,
   onRequests,
   scenarioOf,
+  talking,
   working,
   workingTwice
 } from "./Planting.ts"
@@ -105,8 +108,59 @@ const forgottenArtifacts = (): Overrides =>
       )
   }))
 
-/** Bugs of approvals and of single calls. */
+/** A plan that interrupts ends nothing at another replica. */
+const interruptUnheard = (): Overrides =>
+  onPlans((store) => ({
+    requestAbort: (id, reason) => (reason === "superseded" ? Effect.void : store.requestAbort(id, reason))
+  }))
+
+/** Windows last ten times as long as they should. */
+const longWindows = (): Overrides => ({
+  stores: (stores) => {
+    const store = Context.get(stores, CredentialStore)
+    const longer = (durations: Parameters<typeof store.open>[2]) => Arrays.map(durations, (ms) => 10 * ms)
+    return Context.add(stores, CredentialStore, {
+      ...store,
+      open: (scope, reason, durations) => store.open(scope, reason, longer(durations))
+    })
+  }
+})
+
+const refused = (request: number): Fault => ({
+  _tag: "Provider",
+  plan: "p0",
+  request,
+  does: { _tag: "Refuse", status: 503 }
+})
+
+/** Bugs of approvals, of single calls, and of what ends plans. */
 export const callBugs: Readonly<Record<string, Bug>> = {
+  "an interrupt that does not reach the other replica": {
+    overrides: interruptUnheard,
+    rule: "inTime",
+    seeds: [21, 143, 161],
+    scenario: {
+      ...scenarioOf(talking(30), 2),
+      plans: [talking(30), { ...plainPlan, name: "p1", at: 3_000, replica: 1, onBusy: "interrupt" }]
+    }
+  },
+  "a window that is too long": {
+    overrides: longWindows,
+    rule: "spending",
+    seeds: [44, 52, 60],
+    scenario: scenarioOf(plainPlan, 1, {
+      _tag: "Provider",
+      plan: "p0",
+      request: 0,
+      does: { _tag: "Refuse", status: 429, retryAfterS: 20 }
+    })
+  },
+  "a plan that gives up without its retries": {
+    overrides: () => ({ config: { maxRetries: 0 } }),
+    rule: "trueEnd",
+    seeds: [21, 25, 52],
+    scenario: scenarioOf(plainPlan, 1, ...Array.from({ length: 8 }, (_, request) => refused(request)))
+  },
   "a rejected call that is made": {
     overrides: rejectedMade,
     rule: "approvals",

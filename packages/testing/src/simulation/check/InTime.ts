@@ -45,26 +45,40 @@ const isTakenOver = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
 /** How soon a cancel reaches its plan on whatever replica, in milliseconds; and if its notice is lost. */
 const cancelReach = { heard: 500, lost: 6_000 }
 
-/** A cancel ends its plan at once, wherever it runs, unless something kept it from there. */
-const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
-  const [end] = endsOf(observed, plan)
-  const ended = end?.at ?? observed.end
-  const places = ownersOf(observed, plan).map(({ replica }) => replica)
-  return observed.requests.flatMap(({ began, isRefused, plan: of, replica, what }) => {
-    if (what !== "cancel" || of !== plan.name || isRefused === true || ended <= began.at + cancelReach.heard) return []
-    const to = began.at + cancelReach.lost
-    const asked = [...places, replica]
-    const isDeaf = observed.replicas.some(
-      (one) =>
-        asked.includes(one.replica) &&
-        one.deaf.some((span) => span.from < to && span.to > began.at - aftermath(observed))
-    )
-    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath(observed), to))
-    return isHindered || (isDeaf && ended <= to)
-      ? []
-      : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]
-  })
+/** Whether a plan ends at once that somebody has ended at one of these replicas at that time, unless something kept it from there. */
+const isReached = (observed: Observed, plan: ObservedPlan, from: number, replicas: ReadonlyArray<string>): boolean => {
+  const ended = endsOf(observed, plan)[0]?.at ?? observed.end
+  if (ended <= from + cancelReach.heard) return true
+  const to = from + cancelReach.lost
+  const asked = [...ownersOf(observed, plan).map(({ replica }) => replica), ...replicas]
+  const isDeaf = observed.replicas.some(
+    (one) =>
+      asked.includes(one.replica) && one.deaf.some((span) => span.from < to && span.to > from - aftermath(observed))
+  )
+  return (isDeaf && ended <= to) || asked.some((name) => wasHindered(observed, name, from - aftermath(observed), to))
 }
+
+const endOf = (observed: Observed, plan: ObservedPlan): string => seconds(endsOf(observed, plan)[0]?.at ?? observed.end)
+
+/** A cancel ends its plan, wherever it runs. */
+const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> =>
+  observed.requests.flatMap(({ began, isRefused, plan: of, replica, what }) =>
+    what !== "cancel" || of !== plan.name || isRefused === true || isReached(observed, plan, began.at, [replica])
+      ? []
+      : [`is cancelled at ${seconds(began.at)}, and ends at ${endOf(observed, plan)}`]
+  )
+
+/** A plan that interrupts ends the older ones of its session, wherever they run. */
+const isSuperseded = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> =>
+  observed.plans.flatMap((newer) => {
+    const { at, order } = newer.created
+    const isNewer = newer.plan.session_id === plan.plan.session_id && order > plan.created.order
+    if (!isNewer || newer.request.preferences.on_busy !== "interrupt") return []
+    const owners = ownersOf(observed, newer).map(({ replica }) => replica)
+    return isReached(observed, plan, at, owners)
+      ? []
+      : [`is interrupted by ${newer.name} at ${seconds(at)}, and ends at ${endOf(observed, plan)}`]
+  })
 
 /** The session takes the next question: what is asked when all is over is answered. */
 const areAnswered = ({ plans, probes }: Observed): ReadonlyArray<string> =>
@@ -78,9 +92,12 @@ const areAnswered = ({ plans, probes }: Observed): ReadonlyArray<string> =>
 /** Plans end within the deadline plus 1 s, and within the lease's time plus 10 s after a death; the session takes the next question. */
 export const inTime = (observed: Observed): ReadonlyArray<string> => [
   ...observed.plans.flatMap((plan) =>
-    [...endsInTime(observed, plan), ...isTakenOver(observed, plan), ...isCancelled(observed, plan)].map(
-      (what) => `${named(plan)} ${what}`
-    )
+    [
+      ...endsInTime(observed, plan),
+      ...isTakenOver(observed, plan),
+      ...isCancelled(observed, plan),
+      ...isSuperseded(observed, plan)
+    ].map((what) => `${named(plan)} ${what}`)
   ),
   ...areAnswered(observed)
 ]

@@ -13,6 +13,9 @@ import { endsOf, eventsOf, named, ownersOf, type PlanEnd, seconds } from "./Plan
 const slack = 1_000
 const lastLook = 10_000
 
+/** How long a peer may go without a usable answer, in milliseconds. */
+const peerPatience = 30_000
+
 /** What is stored of a call from its start to its end. */
 interface Ended {
   readonly task_id: TaskId
@@ -71,6 +74,9 @@ const touches = (fault: Fault, { code, key, tool }: Ended): boolean => {
     case "HalfOpen":
     case "NetworkSlow":
       return true
+    case "Pause":
+      // A process that was frozen for so long finds that its peer has not answered meanwhile.
+      return fault.ms >= peerPatience
     case "Card":
       return tool.startsWith("auto_")
     case "McpServer":

@@ -81,13 +81,30 @@ const isNoneFree = (
   )
 }
 
+/** Failures that are tried again with the same model until its retries are used up, whatever else has failed. */
+const retried: ReadonlyArray<string> = ["server_error", "overloaded"]
+
+/** A plan that has less time than this may give up sooner, in milliseconds: a wait doubles with each retry. */
+const timeForRetries = 60_000
+
+/** Whether the model that was asked last has had all its retries. */
+const hasRetried = (observed: Observed, plan: ObservedPlan, last: ObservedAttempt, end: PlanEnd): boolean => {
+  const asked = observed.attempts.filter((one) => one.plan === plan.name && one.began.order < end.order)
+  const ofOthers = asked.findLastIndex(({ model, result }) => model !== last.model || result === "finished")
+  const { created, deadline } = plan
+  const isShort = deadline - end.at < timeForRetries || deadline - created.at < timeForRetries
+  return isShort || asked.length - 1 - ofOthers > observed.config.maxRetries
+}
+
 /** The last request has failed like this, or none could be made. */
 const providerHasFailed =
   (reason: string): Cause =>
   (observed, plan, end) => {
     const last = lastAttempt(observed, plan, end)
     return (
-      (last !== undefined && isFault(observed, last, reason, end)) ||
+      (last !== undefined &&
+        isFault(observed, last, reason, end) &&
+        (!retried.includes(reason) || hasRetried(observed, plan, last, end))) ||
       (reason === "transport" && isCutByNetwork(observed, plan, last, end)) ||
       isNoneFree(observed, plan, end, reason)
     )

@@ -1,4 +1,5 @@
 import type { FaultKinds } from "./DrawFault.ts"
+import { times } from "./DrawPlan.ts"
 import type { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { Fault, PeerFault, Scenario, ScenarioPlan } from "../scenario/Scenario.ts"
 import { peerTools } from "../world/Peers.ts"
@@ -56,6 +57,20 @@ const extras: ReadonlyArray<{
         faults: []
       }
     }
+  },
+  {
+    // One provider fails, again and again, and then the next one.
+    percent: 4,
+    needs: new Set(["provider"]),
+    draw: (random, plan) => ({
+      plan: { ...plan, timeoutMs: 240_000 },
+      faults: times(random.int(4, 9), (request) => ({
+        _tag: "Provider",
+        plan: plan.name,
+        request,
+        does: { _tag: "Refuse", status: random.pick([500, 503]) }
+      }))
+    })
   },
   {
     percent: 3,

@@ -64,6 +64,8 @@ export interface Overrides {
   readonly network?: (client: HttpClient.HttpClient) => HttpClient.HttpClient
   /** Wraps the client of the database that all replicas share, where the store is `pglite`. */
   readonly sqlClient?: (client: PgClient) => PgClient
+  /** What every replica is configured with, though the rules expect what is configured. */
+  readonly config?: Partial<PlansConfig["Service"]>
   /** In the place of `Plans.layer`. */
   readonly plans?: typeof Plans.layer
 }
@@ -131,7 +133,7 @@ export class Replica {
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
-        Layer.succeed(PlansConfig, config),
+        Layer.succeed(PlansConfig, { ...config, ...overrides.config }),
         Layer.effect(
           LocalTools,
           Effect.gen(function* () {
