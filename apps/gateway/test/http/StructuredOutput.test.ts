@@ -59,7 +59,7 @@ const wires = [
       BOWLINE_MODEL: `anthropic/${model}`
     }),
     models: ["claude-sonnet-4-5", "claude-3-haiku-20240307"],
-    sent: (schema: object, _: boolean) => ({ output_config: { format: { type: "json_schema", schema } } }),
+    sent: (schema: object) => ({ output_config: { format: { type: "json_schema", schema } } }),
     loose: false
   }
 ]
@@ -67,7 +67,8 @@ const wires = [
 /** What a request of the wire says of the format of its answer. */
 const formatOf = (body: string) => {
   const { output_config, response_format, text } = JSON.parse(body) as Record<string, unknown>
-  return JSON.parse(JSON.stringify({ response_format, text, output_config })) as object
+  const said = Object.entries({ response_format, text, output_config })
+  return Object.fromEntries(said.filter(([, value]) => value !== undefined))
 }
 
 const ask = Effect.fnUntraced(

@@ -22,7 +22,8 @@ const known: ReadonlySet<string> = new Set([
 const isPrimitive = (value: unknown): boolean =>
   value === null || ["string", "number", "boolean"].includes(typeof value)
 
-const schemasOf = (value: unknown): ReadonlyArray<unknown> => (Predicate.isObject(value) ? Object.values(value) : [])
+const schemasOf = (value: unknown): ReadonlyArray<unknown> =>
+  typeof value === "object" && value !== null ? Object.values(value) : []
 
 /** Whether a schema of an object is closed and, if that is asked for, has no property that may be missing. */
 const isClosed = ({ additionalProperties, properties, required }: JsonSchema, needsAll: boolean): boolean => {
@@ -55,9 +56,8 @@ export const isStrict = (schema: JsonSchema, { needsAll }: { readonly needsAll: 
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (!isJsonSchema(next) || !isStrictHere(next, needsAll)) return false
     const { $defs, anyOf, definitions, items, properties } = next
-    open.push(...schemasOf(properties), ...schemasOf($defs), ...schemasOf(definitions))
+    for (const inner of [properties, $defs, definitions, anyOf]) open.push(...schemasOf(inner))
     if (items !== undefined) open.push(items)
-    if (anyOf !== undefined) open.push(...(Array.isArray(anyOf) ? anyOf : [anyOf]))
   }
   return true
 }
