@@ -87,10 +87,11 @@ const defaultTools = Layer.succeed(LocalTools, Tools.tools)
  *
  * @example
  * ```ts
- * import { simulate } from "@bowline/testing/simulation/Simulation"
+ * import { print, simulate } from "@bowline/testing/simulation/Simulation"
  *
- * const { virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
+ * const { trace, virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
  * console.log(`${virtualMs} ms, ${violations.length} violations`)
+ * console.log(trace.map(print).join("\n"))
  * ```
  */
 export const simulate = async (options: Options): Promise<SimulationResult> => {
