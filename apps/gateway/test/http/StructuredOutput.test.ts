@@ -1,4 +1,5 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import type { Host } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
@@ -29,7 +30,19 @@ const openAi = (api: string) => (url: string, model: string) => ({
   BOWLINE_MODEL: `openai/${model}`
 })
 
-const wires = [
+interface Wire {
+  readonly name: string
+  readonly host: { readonly make: (script: Script) => Effect.Effect<Host> }
+  /** Of a gateway that asks this model of a server of the wire. */
+  readonly settings: (url: string, model: string) => Readonly<Record<string, string>>
+  /** One that can be held to a schema, and one that cannot. */
+  readonly models: readonly [string, string]
+  readonly sent: (schema: object, strict: boolean) => object
+  /** Whether schemas beyond those that providers hold answers to are sent. */
+  readonly loose: boolean
+}
+
+const wires: ReadonlyArray<Wire> = [
   {
     name: "chat",
     host: ChatHost,
@@ -72,14 +85,17 @@ const formatOf = (body: string) => {
 }
 
 const ask = Effect.fnUntraced(
-  function* (wire: (typeof wires)[number], script: Script, schema: object, model = wire.models[0] ?? "") {
+  function* (wire: Wire, script: Script, schema: object, model: string = wire.models[0]) {
     const provider = yield* (yield* Network).serve(yield* wire.host.make(script))
     const peer = yield* ScriptedPeer.serve({ acts: [completes("hi")] })
     const { url } = yield* start([], { ...wire.settings(provider.url, model), BOWLINE_MAX_RETRIES: "0" })
     const agents = [{ name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }]
     const preferences = { response_format: { type: "json_schema", schema } }
     const { body } = yield* post(`${url}/plan`, { question: "?", agents, preferences })
-    return { body, asked: (yield* provider.requests.all).map((request) => formatOf(request.body)) }
+    return {
+      body,
+      asked: (yield* provider.requests.all).map(({ body }) => formatOf(body))
+    }
   },
   Effect.provide(LoopbackNetwork.layer),
   Effect.scoped
