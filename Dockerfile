@@ -12,7 +12,7 @@ COPY apps/gateway apps/gateway
 COPY --from=pack /app/.bowline/packed packed
 # The root has the effect that is an optional peer of @bowline/client.
 RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter-prod "@bowline/gateway..."
-# What is published takes the place of the sources.
+# What is published takes the place of the sources. The image has Node.js itself.
 RUN for tarball in packed/*.tgz; do \
     name=${tarball#packed/bowline-}; \
     folder=packages/${name%%-[0-9]*}; \
@@ -20,7 +20,6 @@ RUN for tarball in packed/*.tgz; do \
     tar --extract --gzip --file "$tarball" --directory "$folder" --strip-components 1; \
   done \
   && rm -rf packed packages/testing packages/*/src apps/gateway/src node_modules/.pnpm/effect@*/node_modules/effect/src \
-  # The image has Node.js itself.
   && rm -rf node_modules/node node_modules/.bin node_modules/.pnpm/node@* node_modules/.pnpm/node_modules/node* \
   && find . -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
 

@@ -1,13 +1,12 @@
-import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
-import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
-import { Effect, Schema, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import Negotiator from "negotiator"
 import { Refused } from "./Refusals.ts"
 
@@ -18,10 +17,6 @@ export const prefersJson = (accept = ""): boolean => {
   const negotiator = new Negotiator({ headers: { accept: ranges } })
   return negotiator.mediaType(["text/event-stream", "application/json"]) === "application/json"
 }
-
-const decodeFinal = Schema.decodeUnknownSync(Schema.fromJsonString(Final))
-const decodeFailure = Schema.decodeUnknownSync(Schema.fromJsonString(Failure))
-const decodeUsage = Schema.decodeUnknownSync(Schema.fromJsonString(Usage.Usage))
 
 /** Tells whether a frame is part of a plan's result. */
 const tellsResult = ({ event }: PlanFrame): boolean => event === "final" || event === "error" || event === "usage"
@@ -41,13 +36,12 @@ const fromFrames = (
   ids: Pick<PlanResult, "plan_id" | "session_id">,
   frames: ReadonlyArray<PlanFrame>
 ): PlanResult | undefined => {
-  const usage = frames
-    .filter(({ event }) => event === "usage")
-    .reduce((sum, { payload }) => Usage.add(sum, decodeUsage(payload)), Usage.empty)
-  const last = frames.findLast(({ event }) => event !== "usage")
-  if (last === undefined) return undefined
-  if (last.event === "final") return { ...ids, state: "completed", final: decodeFinal(last.payload), usage }
-  const error = decodeFailure(last.payload)
+  const events = frames.map(toEvent)
+  const usage = events.reduce((sum, { data, event }) => (event === "usage" ? Usage.add(sum, data) : sum), Usage.empty)
+  const last = events.findLast(({ event }) => event !== "usage")
+  if (last?.event === "final") return { ...ids, state: "completed", final: last.data, usage }
+  if (last?.event !== "error") return undefined
+  const error = last.data
   return { ...ids, state: error.code === "aborted" ? "aborted" : "failed", error, usage }
 }
 

@@ -75,6 +75,12 @@ export type Why = "paused" | "over" | "draining" | "gone" | "interrupted"
 
 const whyEnded: Readonly<Record<Ended, Why>> = { Over: "over", Draining: "draining", Gone: "gone" }
 
+/** The error with which a stream tells that it breaks off before its plan is over. */
+export const brokenOff = (why: Why): { readonly code: string; readonly message: string } =>
+  why === "draining"
+    ? { code: why, message: "The gateway is shutting down" }
+    : { code: "interrupted", message: "The gateway can no longer read the plan: it may still run" }
+
 type Items<Item, E> = Stream.Stream<Followed<Item>, E>
 
 /** What happens to a plan in the words of another protocol. */

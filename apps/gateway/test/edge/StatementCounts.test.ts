@@ -1,6 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
@@ -71,6 +72,11 @@ describe("a client that asks again and again", () => {
         const task = yield* counted(TaskCalls.get(services, anonymous, binding, { id }))
         assert.strictEqual(task.statements, 1)
         assert.include(JSON.stringify(task.given), "0 ")
+
+        const cancel = TaskCalls.cancel(services, yield* Sessions, anonymous, binding, { id })
+        const cancelled = yield* counted(Effect.flip(cancel))
+        assert.strictEqual(cancelled.statements, 1)
+        assert.include(cancelled.given, { error: "TaskNotCancelable" })
 
         const sessions = yield* SessionStore
         const list = yield* counted(

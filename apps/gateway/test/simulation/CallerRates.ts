@@ -81,7 +81,9 @@ const wrongIn = (
   if (status === 401) return "is not known"
   // While the store does not answer, nobody is refused.
   if (counted === undefined) {
-    return isExplained(observed, { code: "", replica, at: answer.at }) ? undefined : "is not told its rate"
+    // A replica that shuts down answers 503 to all, and counts nobody any more.
+    const isDrained = status === 503 && isExplained(observed, { code: "draining", replica, at: answer.at })
+    return isDrained || isExplained(observed, { code: "", replica, at: answer.at }) ? undefined : "is not told its rate"
   }
   const seconds = Duration.toSeconds(window)
   if (counted.limit !== limit || counted.remaining < 0 || counted.remaining >= limit) return "is told another rate"

@@ -126,7 +126,8 @@ export const rule =
       const plan = observed.plans.find(({ plan }) => plan.plan_id === id)
       if (!isClosed || plan === undefined) return []
       if (end === undefined) return [`the chat of ${plan.name} ends in silence`]
-      if (broken !== undefined) {
+      // A plan that nobody could resume ends with a code that streams have, too.
+      if (broken !== undefined && codeOf(plan.plan.error?.code) !== end) {
         const isRetracted = end === "text_retracted" && plan.frames.some(({ event }) => event === "text.retract")
         return isRetracted || (end !== "text_retracted" && isExplained(observed, broken))
           ? []

@@ -68,7 +68,8 @@ const hearWhole = (heard: HeardResponse, response: typeof Response.Type): void =
   const { output, status } = response
   heard.response = response
   for (const item of output) heard.texts.set(item.id, texted(item))
-  heard.end = status === "in_progress" ? "pause" : `response.${status === "cancelled" ? "failed" : status}`
+  heard.end =
+    status === "in_progress" ? "pause" : `response.${status === "cancelled" || status === "" ? "failed" : status}`
   heard.isClosed = true
 }
 
@@ -96,7 +97,8 @@ const hear = (heard: HeardResponse, block: string, { process, world }: Site): vo
 
 const running: ReadonlyArray<string> = ["queued", "in_progress"]
 
-const failed = (code: string): typeof Response.Type => ({ status: "failed", error: { code }, output: [] })
+/** A failure that came with the status of an error has no response. */
+const failed = (code: string): typeof Response.Type => ({ status: "", error: { code }, output: [] })
 
 const isInBackground = ({ preferences }: Question, { key }: Asked): boolean =>
   preferences["on_disconnect"] === "continue" && key !== undefined
@@ -201,7 +203,9 @@ export const rule =
         const code = response?.error?.code
         const { reason = "" } = error ?? {}
         const status = ["cancelled", "superseded", "disconnect"].includes(reason) ? "cancelled" : "failed"
-        return end === "response.failed" && code === codeOf(error?.code) && response?.status === status
+        return end === "response.failed" &&
+          code === codeOf(error?.code) &&
+          ["", status].includes(response?.status ?? "")
           ? []
           : said(`ends with ${end} ${code}, the plan is ${state}`)
       }

@@ -2,8 +2,8 @@ import { isSettled, type Plan } from "@bowline/domain/plan/Plan"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Schema } from "effect"
-import { continues, isDelta, toEvent, toFrames } from "./EventRow.ts"
-import type { PlanStore, Told, ToldFacts } from "./PlanStore.ts"
+import { continues, isDelta, toEvent } from "./EventRow.ts"
+import { framesBehind, type PlanStore, type Told, type ToldFacts } from "./PlanStore.ts"
 
 /** An event of a plan, and its number. */
 export type Numbered = { readonly seq: number } & PlanEvent
@@ -24,7 +24,8 @@ export const upTo = (seq: number): PlanGist => ({ seq, isEnded: false, events: [
 /** A larger gist is not stored: whoever asks for it reads the events. */
 const maxCharacters = 4_194_304
 
-const kept: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
+/** The events of a gist. */
+export const kept: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
   "queued",
   "plan",
   "step",
@@ -88,8 +89,6 @@ export const decode = (stored: Schema.Json | null): Option.Option<PlanGist> =>
     )
   )
 
-const pageSize = 500
-
 /** Adds all events of the plan that are stored behind the gist. */
 export const complete = Effect.fnUntraced(function* (
   store: PlanStore["Service"],
@@ -98,8 +97,7 @@ export const complete = Effect.fnUntraced(function* (
 ): Effect.fn.Return<PlanGist, StorageError> {
   let whole = gist
   for (;;) {
-    const rows = yield* store.events(plan_id, whole.seq, pageSize)
-    const frames = rows.flatMap(toFrames).filter(({ seq }) => seq > whole.seq)
+    const frames = yield* framesBehind(store, plan_id, whole.seq)
     if (frames.length === 0) return whole
     whole = add(whole, frames.map(toEvent))
   }

@@ -10,13 +10,13 @@ import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Sessi
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
-import { Context, type Duration, type Effect, type Option, type Schema, type Scope } from "effect"
+import { Context, type Duration, Effect, type Option, type Schema, type Scope } from "effect"
 import type { Route } from "../remote/PeerClient.ts"
 import type { KnownToolId } from "./ApprovalStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 import type { Compaction, HandedBack } from "./SessionStore.ts"
-import type { EventRow } from "./EventRow.ts"
+import { type EventRow, toFrames } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import type { PlanStart } from "./PlanStart.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
@@ -320,3 +320,10 @@ export class PlanStore extends Context.Service<
     readonly isWritable: Effect.Effect<boolean, StorageError>
   }
 >()("@bowline/runtime/store/PlanStore") {}
+
+/** How many rows are read at once. */
+const pageSize = 500
+
+/** The stored frames of the plan behind the seq `after`, as many as are read at once: none if there are no more. */
+export const framesBehind = (store: PlanStore["Service"], id: PlanId, after: number) =>
+  Effect.map(store.events(id, after, pageSize), (rows) => rows.flatMap(toFrames).filter(({ seq }) => seq > after))

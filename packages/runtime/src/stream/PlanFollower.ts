@@ -186,7 +186,6 @@ export class PlanFollower extends Context.Service<
     readonly read: Read<FollowedPlan>
     /** Wakes who waits for a plan, or for the next plan of the task that the plan has begun. */
     readonly watch: Parts["watch"]
-    readonly isDraining: Parts["isDraining"]
   }
 >()("@bowline/runtime/stream/PlanFollower") {
   static readonly layerOf = <E, R>(parts: Effect.Effect<Parts, E, R>) =>
@@ -201,8 +200,7 @@ export class PlanFollower extends Context.Service<
           follow,
           read: (caller, plan, after) =>
             Effect.map(given.read(caller, plan, after), (reading) => follow(caller, reading, after)),
-          watch: given.watch,
-          isDraining: given.isDraining
+          watch: given.watch
         }
       })
     )

@@ -2,17 +2,12 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Stream } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
-import type { PlanStore } from "../store/PlanStore.ts"
-import { type PlanFrame, toFrames } from "../store/EventRow.ts"
+import { framesBehind, type PlanStore } from "../store/PlanStore.ts"
+import type { PlanFrame } from "../store/EventRow.ts"
 import type { PlanReader, ReaderItem } from "./LivePlan.ts"
 import type { RemotePlan } from "./RemotePlans.ts"
 
-const pageSize = 500
-
 const silenceMs = 10_000
-
-const page = (store: PlanStore["Service"], id: PlanId, after: number) =>
-  Effect.map(store.events(id, after, pageSize), (rows) => rows.flatMap(toFrames).filter(({ seq }) => seq > after))
 
 /** The stored frames from `after + 1` to `until`. */
 export const between = (
@@ -22,7 +17,7 @@ export const between = (
   until: number
 ): Stream.Stream<PlanFrame, StorageError> =>
   Stream.paginate(after, (cursor) =>
-    Effect.map(page(store, id, cursor), (frames) => {
+    Effect.map(framesBehind(store, id, cursor), (frames) => {
       const last = frames.at(-1)?.seq ?? until
       return [frames.filter(({ seq }) => seq <= until), last < until ? Option.some(last) : Option.none()]
     })
@@ -43,7 +38,7 @@ export const follow = (
       let lastSent = start
       return Stream.paginate(after, (cursor) =>
         Effect.gen(function* () {
-          const frames: ReadonlyArray<ReaderItem> = yield* page(store, id, cursor)
+          const frames: ReadonlyArray<ReaderItem> = yield* framesBehind(store, id, cursor)
           const last = frames.at(-1)
           const now = yield* Monotonic.now
           if (typeof last === "object") {

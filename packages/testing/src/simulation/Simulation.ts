@@ -87,10 +87,11 @@ const defaultTools = Layer.succeed(LocalTools, Tools.tools)
  *
  * @example
  * ```ts
- * import { simulate } from "@bowline/testing/simulation/Simulation"
+ * import { print, simulate } from "@bowline/testing/simulation/Simulation"
  *
- * const { virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
+ * const { trace, virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
  * console.log(`${virtualMs} ms, ${violations.length} violations`)
+ * console.log(trace.map(print).join("\n"))
  * ```
  */
 export const simulate = async (options: Options): Promise<SimulationResult> => {
@@ -108,7 +109,10 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
   const random = new SeededRandom(`run ${scenario.seed}`)
   const loop = new Loop(random.of("order"))
   const world = new World(loop, random)
-  await (tokenizer ??= import("gpt-tokenizer/encoding/o200k_base"))
+  await (tokenizer ??= Promise.all([
+    import("gpt-tokenizer/bpeRanks/o200k_base"),
+    import("gpt-tokenizer/encoding/o200k_base")
+  ]))
   // PGlite is loaded by runs on it alone.
   const pglite =
     options.store === "pglite" ? await (await import("./world/PgliteStore.ts")).open(overrides.sqlClient) : undefined

@@ -105,5 +105,26 @@ export const found: Readonly<Record<string, Scenario>> = {
       { _tag: "HalfOpen", at: 633, replica: 0 },
       { _tag: "Partition", at: 4_591, replica: 0, ms: 42_759 }
     ]
+  },
+  "a call that an MCP server has taken ends well, though the server forgets the session of another one": {
+    seed: 501_187,
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        steps: [
+          {
+            words: 1,
+            pauseMs: 1,
+            calls: [
+              { key: "p0/0.0", tool: "desk_note", ms: 1 },
+              { key: "p0/0.1", tool: "desk_find", ms: 500 }
+            ]
+          },
+          ...plainPlan.steps
+        ]
+      }
+    ],
+    faults: [{ _tag: "Mcp", key: "p0/0.0", does: { _tag: "Refuse", status: 404 } }]
   }
 }

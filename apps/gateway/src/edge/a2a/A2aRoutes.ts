@@ -2,13 +2,8 @@ import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { direct, type Route } from "@bowline/runtime/remote/PeerClient"
-import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, identity, Result } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -22,6 +17,7 @@ import * as PushCalls from "./PushCalls.ts"
 import * as ReadCall from "./ReadCall.ts"
 import * as SendCall from "./SendCall.ts"
 import * as TaskCalls from "./TaskCalls.ts"
+import * as TaskReader from "./TaskReader.ts"
 
 /** A client that names extensions is told which of them are active: the gateway has none. */
 const withExtensions = ({ headers }: HttpServerRequest.HttpServerRequest) =>
@@ -37,14 +33,7 @@ export const layer = HttpApiBuilder.group(
   Api,
   "a2a",
   Effect.fnUntraced(function* (handlers) {
-    const plans = yield* Plans
-    const services = {
-      plans,
-      streams: yield* PlanStreams,
-      follower: yield* PlanFollower,
-      store: yield* PlanStore,
-      tasks: yield* TaskStore
-    }
+    const services = yield* TaskReader.services
     const sessions = yield* SessionStore
     const changes = yield* Sessions
     const cards = yield* GatewayCards.make
@@ -59,7 +48,7 @@ export const layer = HttpApiBuilder.group(
       { binding, operation, params }: Call
     ) {
       const caller = yield* Caller
-      const presets = yield* plans.presets(caller)
+      const presets = yield* services.plans.presets(caller)
       const own = presets.find(({ name }) => name === preset)
       if (preset !== undefined && own === undefined) {
         return yield* new A2aError({ error: "MethodNotFound", message: "There is no such agent" })

@@ -6,9 +6,7 @@ import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import {
   type ClaimedTarget,
   type PushCursor,
@@ -19,14 +17,13 @@ import {
 } from "@bowline/runtime/unstable/store/PushStore"
 import * as Sealing from "@bowline/runtime/unstable/store/Sealing"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
-import { isOver, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { isOver } from "@bowline/runtime/unstable/store/TaskStore"
 import { Context, Effect, FiberMap, Latch, Layer, Option, Schema, Stream } from "effect"
 import { HttpClient } from "effect/http"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { logDropped, PushDelivery, type PushSecrets } from "./PushDelivery.ts"
 import { follow } from "./TaskFollower.ts"
-import { begin, isBehind, type Services } from "./TaskReader.ts"
+import * as TaskReader from "./TaskReader.ts"
 
 /** How many targets one replica claims at once, and how long it waits before it looks again. */
 const batch = 100
@@ -106,13 +103,7 @@ export class PushNotifications extends Context.Service<
 /** Notifies one target until there is nothing more to tell, as far as is known. */
 const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key: Sealing.SealingKey) {
   const client = yield* HttpClient.HttpClient
-  const services: Services = {
-    plans: yield* Plans,
-    streams: yield* PlanStreams,
-    follower: yield* PlanFollower,
-    store: yield* PlanStore,
-    tasks: yield* TaskStore
-  }
+  const services = yield* TaskReader.services
 
   const secretsOf = ({ target, task_id }: ClaimedTarget): Option.Option<PushSecrets> =>
     target.secrets === null
@@ -127,7 +118,7 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
         return yield* store.drop(claimed)
       }
       const delivery = new PushDelivery(client, store, claimed, secrets.value)
-      const opened = yield* begin(services, claimed.owner, claimed.task_id)
+      const opened = yield* TaskReader.begin(services, claimed.owner, claimed.task_id)
       const { fold } = opened
       const wire: Wire = claimed.target.wire === "0.3" || claimed.target.wire === "proto" ? "0.3" : "1.0"
       let isEnded = false
@@ -138,7 +129,7 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
           isEnded = item === "Over"
           if (typeof item === "string") return
           place = item.at
-          if (!isBehind(place, delivery.cursor)) return
+          if (!TaskReader.isBehind(place, delivery.cursor)) return
           const bodies = bodiesOf(wire, fold.task, item.updates)
           for (const body of bodies) yield* delivery.send(body)
           if (bodies.length > 0) yield* delivery.reach(place)

@@ -30,6 +30,12 @@ export const withHistory = (task: ServedTask, length: number | undefined): Serve
 
 const unsupported = (message: string) => new A2aError({ error: "UnsupportedOperation", message })
 
+/** The task of this id as its plans' rows tell it, and those. */
+const find = Effect.fnUntraced(function* (services: Services, caller: CallerName, id: string) {
+  const task_id = yield* taskId(id)
+  return (yield* tell(services, caller, [task_id])).get(task_id) ?? (yield* notFound(id))
+})
+
 export const get = Effect.fnUntraced(function* (
   services: Services,
   caller: CallerName,
@@ -37,9 +43,7 @@ export const get = Effect.fnUntraced(function* (
   params: unknown
 ) {
   const { historyLength, id } = yield* decodeParams(decodeTask(params))
-  const task_id = yield* taskId(id)
-  const task = (yield* tell(services, caller, [task_id])).get(task_id)
-  if (task === undefined) return yield* notFound(id)
+  const { task } = yield* find(services, caller, id)
   return binding.json.task(withHistory(task, historyLength ?? undefined))
 })
 
@@ -52,25 +56,21 @@ export const cancel = Effect.fnUntraced(function* (
   params: unknown
 ) {
   const { id } = yield* decodeParams(decodeTask(params))
-  const task = yield* taskId(id)
-  const chain = yield* Effect.mapError(services.tasks.plans(caller, task), (error) =>
-    error._tag === "NotFound" ? notFound(id) : error
-  )
+  const asked = yield* find(services, caller, id)
   // The last one first: the others then have no successor that would run meanwhile.
-  const running = chain.filter(({ plan }) => !isSettled(plan)).toReversed()
+  const running = asked.chain.filter(({ plan }) => !isSettled(plan)).toReversed()
   for (const { plan } of running) yield* services.plans.cancel(caller, plan.plan_id)
-  const opened = yield* open(services, caller, task, {})
-  const { plan } = opened.plan
-  const isLeft = opened.fold.isWaiting && isSettled(plan)
-  if (isLeft) yield* changes.cancelTask(caller, task, plan)
-  const { fold } = isLeft ? yield* open(services, caller, task, {}) : opened
-  if (fold.standing !== "canceled") {
-    return yield* new A2aError({
-      error: "TaskNotCancelable",
-      message: `The task is ${fold.standing}: nothing runs any more`
-    })
-  }
-  return binding.json.task(fold.task)
+  const found = running.length === 0 ? asked : yield* find(services, caller, id)
+  const { plan, task_id } = found.last
+  const isLeft = !isOver(found.task.status.standing) && isSettled(plan)
+  if (isLeft) yield* changes.cancelTask(caller, task_id, plan)
+  const { task } = isLeft ? yield* find(services, caller, id) : found
+  const { standing } = task.status
+  if (standing === "canceled") return binding.json.task(task)
+  return yield* new A2aError({
+    error: "TaskNotCancelable",
+    message: `The task is ${standing}: nothing runs any more`
+  })
 })
 
 /**
@@ -165,7 +165,7 @@ export const list = Effect.fnUntraced(function* (
   const tasks = items.flatMap((item): ReadonlyArray<Metadata> => {
     const brief = briefOf(item)
     if (whole === undefined) return [json.task(brief)]
-    const found = whole.get(item.task_id)
+    const found = whole.get(item.task_id)?.task
     // A session that is deleted meanwhile takes its tasks along.
     if (found === undefined) return []
     const task = withHistory({ ...found, status: { ...found.status, ...brief.status } }, historyLength)

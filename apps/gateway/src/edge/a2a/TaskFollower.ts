@@ -128,7 +128,7 @@ class TaskFollower {
   /** Its plan is over, and what the task waits for comes with the next plan, or with its cancellation. */
   #awaitAnswer(): Changes<NotFound | InvalidRequest> {
     const { caller, task } = this.#opened
-    const { follower } = this.#services
+    const { follower, plans } = this.#services
     let next: TaskPlan | undefined
     let cancelled_at: string | null = null
     const waiting = Effect.gen({ self: this }, function* () {
@@ -139,7 +139,7 @@ class TaskFollower {
           next = chain.next
           cancelled_at = chain.plan.cancelled_at
           if (next !== undefined || cancelled_at !== null) return [[], Option.none<number>()] as const
-          this.#isLeft = yield* follower.isDraining
+          this.#isLeft = yield* plans.isDraining
           if (this.#isLeft) return [["Draining" as const], Option.none<number>()] as const
           const now = yield* Monotonic.now
           const heard = yield* Effect.timeoutOption(news, lastSent + silenceMs - now)

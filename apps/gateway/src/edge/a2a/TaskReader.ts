@@ -3,22 +3,23 @@ import type { ServedTask, ServedUpdate } from "@bowline/a2a/unstable/server/Serv
 import { TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { Plans } from "@bowline/runtime/plan/Plans"
-import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
-import type { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import type { TaskPlan, TaskStore, ToldPlan } from "@bowline/runtime/unstable/store/TaskStore"
-import type { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { framesBehind, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { type TaskPlan, TaskStore, type ToldPlan } from "@bowline/runtime/unstable/store/TaskStore"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect } from "effect"
 
-export interface Services {
-  readonly plans: Plans["Service"]
-  readonly streams: PlanStreams["Service"]
-  readonly follower: PlanFollower["Service"]
-  readonly store: PlanStore["Service"]
-  readonly tasks: TaskStore["Service"]
-}
+/** What tasks are started, read and followed by. */
+export const services = Effect.all({
+  plans: Plans,
+  streams: PlanStreams,
+  follower: PlanFollower,
+  store: PlanStore,
+  tasks: TaskStore
+})
+export type Services = Effect.Success<typeof services>
 
 /** The place of an update in a task: the number of its plan in the chain, and the seq of its frame there. */
 export interface Cursor {
@@ -60,8 +61,6 @@ export interface OpenTask {
   readonly id: string
 }
 
-const pageSize = 500
-
 export const notFound = (id: string): A2aError =>
   new A2aError({ error: "TaskNotFound", message: `There is no task ${JSON.stringify(id.slice(0, 100))}` })
 
@@ -101,9 +100,8 @@ export const open = Effect.fnUntraced(
       const begun = fold.begin(plan)
       let updates = at.plan === 0 ? [] : begun
       for (;;) {
-        const rows = yield* services.store.events(plan.plan.plan_id, at.seq, pageSize)
-        for (const frame of rows.flatMap(toFrames)) {
-          if (frame.seq <= at.seq) continue
+        const frames = yield* framesBehind(services.store, plan.plan.plan_id, at.seq)
+        for (const frame of frames) {
           at = { ...at, seq: frame.seq }
           updates = [...updates, ...fold.next(frame)]
           // The end of the plan belongs to the same frame.
@@ -111,7 +109,7 @@ export const open = Effect.fnUntraced(
           add(updates)
           updates = []
         }
-        if (rows.length === 0 || fold.hasEnded) break
+        if (frames.length === 0 || fold.hasEnded) break
       }
       if (!fold.hasEnded) break
       const { next, plan: settled } = yield* chainAt(services, caller, task, at.plan)
@@ -147,7 +145,6 @@ export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: C
 /** The place behind all that is stored of the task. */
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
 
-/** A task as its plans' rows tell it. */
 const taskOf = Effect.fnUntraced(function* (
   { store }: Services,
   chain: readonly [ToldPlan, ...ReadonlyArray<ToldPlan>]
@@ -165,12 +162,21 @@ const taskOf = Effect.fnUntraced(function* (
   return fold.task
 })
 
+/** A task as its plans' rows tell it, and those. */
+interface ToldTask {
+  readonly task: ServedTask
+  readonly chain: ReadonlyArray<ToldPlan>
+  readonly last: ToldPlan
+}
+
 /** The tasks of these ids that there are, by their ids. */
 export const tell = Effect.fnUntraced(function* (services: Services, caller: CallerName, ids: ReadonlyArray<PlanId>) {
   const chains = Map.groupBy(yield* services.tasks.told(caller, ids), ({ task_id }) => task_id)
-  const found = new Map<PlanId, ServedTask>()
+  const found = new Map<PlanId, ToldTask>()
   for (const [id, [first, ...later]] of chains) {
-    if (first?.plan.plan_id === id) found.set(id, yield* taskOf(services, [first, ...later]))
+    if (first?.plan.plan_id !== id) continue
+    const chain = [first, ...later] as const
+    found.set(id, { task: yield* taskOf(services, chain), chain, last: later.at(-1) ?? first })
   }
   return found
 })

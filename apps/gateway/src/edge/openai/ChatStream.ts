@@ -3,11 +3,6 @@ import type { HttpServerResponse } from "effect/http"
 import * as SseAnswer from "../../http/SseAnswer.ts"
 import { ChatChunks, type ChatHead, type ChatOptions } from "./ChatChunks.ts"
 
-const failures = {
-  draining: "The gateway is shutting down",
-  interrupted: "The gateway can no longer read the plan: it may still run"
-}
-
 /** The frames of a plan as a stream of Chat Completions. A client that does not see `[DONE]` sees an error. */
 export const respond = (
   head: ChatHead,
@@ -22,8 +17,8 @@ export const respond = (
     next: (frame) => chunks.next(frame),
     isCut: () => chunks.isCut,
     end: (why) => {
-      const code = why === "draining" ? why : "interrupted"
-      return chunks.fail(code, failures[code])
+      const { code, message } = SseAnswer.brokenOff(why)
+      return chunks.fail(code, message)
     }
   })
 }

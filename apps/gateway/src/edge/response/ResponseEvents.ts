@@ -2,6 +2,7 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import type { Schema } from "effect"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import * as Items from "./ResponseItems.ts"
@@ -16,19 +17,8 @@ export interface ResponseEvent {
 
 /** The frames that a response shows. Nothing of the others is parsed. */
 const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
+  ...PlanGist.kept,
   "session",
-  "queued",
-  "plan",
-  "step",
-  "text.delta",
-  "reasoning.delta",
-  "text.retract",
-  "usage",
-  "task.started",
-  "task.artifact",
-  "task.finished",
-  "approval.requested",
-  "approval.resolved",
   "final",
   "error"
 ])

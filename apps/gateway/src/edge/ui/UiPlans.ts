@@ -5,6 +5,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { invalid } from "../../http/Refusals.ts"
 import * as ToldHistory from "../../http/ToldHistory.ts"
@@ -32,6 +33,7 @@ interface Asking extends Pick<UiRequest, "renamed"> {
 export const make = Effect.gen(function* () {
   const plans = yield* Plans
   const streams = yield* PlanStreams
+  const follower = yield* PlanFollower
 
   /** The plans of a chat, the newest first. A chat in which nobody has asked yet has none. */
   const plansOf = (caller: CallerName, session: string) =>
@@ -85,14 +87,12 @@ export const make = Effect.gen(function* () {
       // A question that is asked again takes the place of what is there: it does not wait behind it.
       const preferences = { ...request.preferences, ...(isAgain && { on_busy: "reject" as const }) }
       const chat = { replaces: isAgain }
-      return ToldHistory.start(
-        { ...request, preferences },
-        (request) => streams.start({ caller, request, route, echo, chat }),
-        renamed
-      )
+      const start = (request: PlanRequest) => streams.start({ caller, request, route, echo, chat })
+      const reading = ToldHistory.start({ ...request, preferences }, start, renamed)
+      return Effect.map(reading, (reading) => follower.follow(caller, reading))
     },
     /** The plan from its first frame on. */
-    read: (caller: CallerName, plan: PlanId) => streams.read(caller, plan, 0),
+    read: (caller: CallerName, plan: PlanId) => follower.read(caller, plan, 0),
     cancel: (caller: CallerName, plan: PlanId) => plans.cancel(caller, plan)
   }
 })

@@ -5,7 +5,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -34,23 +34,19 @@ export const layer = HttpApiBuilder.group(
   Api,
   "ui",
   Effect.fnUntraced(function* (handlers) {
-    const follower = yield* PlanFollower
     const ui = yield* UiPlans.make
     const waiting = yield* WaitingPlans.make
     const { maxBody } = yield* GatewayConfig
     const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
     const expectNothing = readNothing(maxBody)
 
-    type Reading = Effect.Success<ReturnType<typeof ui.read>>
-
-    const respond = Effect.fnUntraced(function* (
+    const respond = (
       { caller, request }: { readonly caller: CallerName; readonly request: HttpServerRequest.HttpServerRequest },
-      reading: Reading,
+      plan: FollowedPlan,
       protocol: typeof chunks | typeof events,
       fold: UiFold<object>,
       decided: ReadonlySet<string>
-    ) {
-      const plan = follower.follow(caller, reading)
+    ) => {
       PlanArrival.join(plan.connect, request)
       return UiStream.respond(plan, {
         ...protocol,
@@ -58,7 +54,7 @@ export const layer = HttpApiBuilder.group(
         decided,
         hold: (seen) => waiting.hold(caller, plan.plan_id, seen)
       })
-    })
+    }
 
     /** The client comes back to a plan. */
     const readAgain = (caller: CallerName, plan: PlanId) =>
@@ -85,7 +81,7 @@ export const layer = HttpApiBuilder.group(
             : plan !== undefined
               ? readAgain(caller, plan)
               : Effect.die("The request neither asks nor decides")
-          return yield* respond({ caller, request }, reading, chunks, UiChunks.make(calls), calls)
+          return respond({ caller, request }, reading, chunks, UiChunks.make(calls), calls)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
       .handleRaw("resume", ({ params, request }) =>
@@ -94,7 +90,7 @@ export const layer = HttpApiBuilder.group(
           const [running] = yield* ui.runningIn(caller, params.id)
           if (running === undefined) return HttpServerResponse.empty({ status: 204 })
           const reading = yield* readAgain(caller, running.plan_id)
-          return yield* respond({ caller, request }, reading, chunks, UiChunks.make(), none)
+          return respond({ caller, request }, reading, chunks, UiChunks.make(), none)
         }).pipe(answer)
       )
       .handleRaw("stop", ({ params, request }) =>
@@ -116,10 +112,10 @@ export const layer = HttpApiBuilder.group(
           const joins = question === undefined && plan !== undefined
           const behind = joins ? calls : none
           const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind)
-          if (joins) return yield* respond({ caller, request }, yield* readAgain(caller, plan), events, fold, calls)
+          if (joins) return respond({ caller, request }, yield* readAgain(caller, plan), events, fold, calls)
           if (question === undefined) return yield* nothingWaits
           const reading = yield* ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed })
-          return yield* respond({ caller, request }, reading, events, fold, none)
+          return respond({ caller, request }, reading, events, fold, none)
         }).pipe(PlanArrival.traced("/agui", request), answer)
       )
   })

@@ -30,11 +30,6 @@ const unseen: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
 
 const decodePayload = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
-const failures = {
-  draining: "The gateway is shutting down",
-  interrupted: "The gateway can no longer read the plan: it may still run"
-}
-
 /**
  * The frames of a plan as the events of a UI protocol. Where the plan only waits for a decision it ends before the plan: clients decide
  * after the end of a stream.
@@ -59,8 +54,8 @@ export const respond = (
     },
     pause,
     end: (why) => {
-      const code = why === "draining" ? why : "interrupted"
-      return encode(why === "paused" ? fold.pause(decided) : fold.fail(code, failures[code])) + tail
+      const { code, message } = SseAnswer.brokenOff(why)
+      return encode(why === "paused" ? fold.pause(decided) : fold.fail(code, message)) + tail
     }
   })
   return HttpServerResponse.setHeaders(body, { ...headers, "x-bowline-plan-id": plan_id })

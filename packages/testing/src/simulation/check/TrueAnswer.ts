@@ -25,7 +25,10 @@ const hasStopped = (
   const { pairs, repeats } = observed.config.loop
   switch (reason) {
     case "max_steps":
-      return stepsOf(observed, plan).length >= max_steps
+      // An answer that does not match its schema is asked for once more, in a step of its own.
+      return (
+        stepsOf(observed, plan).length + (plan.request.preferences.response_format === undefined ? 0 : 1) >= max_steps
+      )
     case "max_tool_calls":
       return areCallsSpent(observed, plan, end)
     case "max_total_tokens":
