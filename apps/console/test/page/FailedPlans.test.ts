@@ -1,24 +1,31 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { until } from "@bowline/testing/http/Move"
 import { fails, stuck } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { question, results } from "@bowline/testing/unstable/provider/Script"
-import { callTool, error, say } from "@bowline/testing/provider/Turn"
+import { callTool, error, errorChunk, say } from "@bowline/testing/provider/Turn"
 import type { PlanRequest } from "@bowline/client"
-import { assert, expect, layer } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { assert, expect, it, layer } from "@effect/vitest"
+import { Context, Effect, Latch, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
+import { database, refuseRowsOf } from "../browser/Database.ts"
 import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
 
 /** A gateway with peers that hang and fail, whose provider refuses what a question asks it to refuse. */
 class Failing extends Context.Service<
   Failing,
-  { readonly url: string; readonly askFor: (request: Omit<PlanRequest, "agents">) => Promise<string> }
+  {
+    readonly url: string
+    readonly latch: Latch.Latch
+    readonly askFor: (request: Omit<PlanRequest, "agents">) => Promise<string>
+  }
 >()("Failing") {
   static readonly layer = Layer.effect(
     Failing,
     Effect.gen(function* () {
+      const latch = Latch.makeUnsafe(false)
       const archive = yield* ScriptedPeer.serve({ acts: [stuck] })
       const riggers = yield* ScriptedPeer.serve({ acts: [fails("out of rope")] })
       const { url } = yield* start(
@@ -30,6 +37,8 @@ class Failing extends Context.Service<
               return [error(400, { message: "Invalid schema for function 'archive_search': 'type' is missing" })]
             case "Stuck peer":
               return [say("I look."), callTool("archive_search", { input: "?" })]
+            case "Watched":
+              return [say("Half an "), until(Effect.asVoid(latch.await)), errorChunk({ message: "No more of it" })]
             case "Loop":
               return [callTool("riggers_tie", { input: "?" })]
             default:
@@ -42,7 +51,7 @@ class Failing extends Context.Service<
         { name: "archive", endpoint: `${archive.url}/`, skills: [{ id: "search" }] },
         { name: "riggers", endpoint: `${riggers.url}/`, skills: [{ id: "tie" }] }
       ].map((agent) => ({ ...agent, dialect: "a2a-0.3" as const }))
-      return { url, askFor: (request: Omit<PlanRequest, "agents">) => ask(url, { ...request, agents }) }
+      return { url, latch, askFor: (request: Omit<PlanRequest, "agents">) => ask(url, { ...request, agents }) }
     })
   ).pipe(Layer.provideMerge(LoopbackNetwork.layer))
 }
@@ -103,6 +112,51 @@ const causes = [
 
 describeInBrowser("a failed plan", () => {
   layer(Failing.layer, { excludeTestServices: true })((it) => {
+    // First of all: later on the key is blocked.
+    it.effect(
+      "looks the same when it failed before somebody's eyes, and opens its details on a phone for who asks",
+      () =>
+        Effect.gen(function* () {
+          const { askFor, latch, url } = yield* Failing
+          const id = yield* Effect.promise(() => askFor({ question: "Watched" }))
+          const { faults, page } = yield* openPage(url, `/plans/${id}`, { reducedMotion: "reduce" })
+          yield* Effect.promise(() => page.locator(".answer").getByText("Half an").first().waitFor())
+          yield* latch.open
+          yield* Effect.promise(async () => {
+            const details = page.getByLabel("Details of the selected row")
+            const look = async () => ({
+              details: await details.getByRole("heading", { name: "Step 1, attempt" }).count(),
+              // Not what was said aloud of it while it was live.
+              head: await page.locator(".plan-head").ariaSnapshot(),
+              answer: await page.locator(".answer").ariaSnapshot(),
+              work: await page.locator(".work").ariaSnapshot(),
+              bars: await page
+                .locator(".track .bar")
+                .evaluateAll((bars) => bars.map((bar) => bar.getAttribute("style")))
+            })
+            await page.locator(".outcome .lead").waitFor()
+            await details.waitFor()
+            const live = await look()
+            assert.strictEqual(live.details, 1)
+            await page.reload()
+            await expect.poll(look).toEqual(live)
+
+            await page.setViewportSize({ width: 390, height: 844 })
+            await page.goto(`/plans/${id}`)
+            await page.locator(".line", { hasText: "failed" }).first().waitFor()
+            assert.strictEqual(await details.count(), 0)
+            await page.getByRole("link", { name: "Show it in the timeline" }).click()
+            await expect.poll(() => details.evaluate((pane) => pane === document.activeElement)).toBe(true)
+            const { height = 0, y = 0 } = (await details.boundingBox()) ?? {}
+            assert.isAtMost(height, 844 * 0.7 + 1)
+            assert.approximately(y + height, 844, 1)
+            await page.keyboard.press("Escape")
+            await details.waitFor({ state: "detached" })
+          })
+          assert.deepStrictEqual(faults, [])
+        })
+    )
+
     for (const { code, docs, reason, request, row, says } of causes) {
       it.effect(`shows its cause without scrolling or clicking: ${request.question}`, () =>
         Effect.gen(function* () {
@@ -137,4 +191,23 @@ describeInBrowser("a failed plan", () => {
       )
     }
   })
+
+  it.live("names the database where that refuses what the plan writes", () =>
+    Effect.gen(function* () {
+      const db = yield* database
+      const { url } = yield* start([[callTool("nothing_known", {})]], { DATABASE_URL: db.toString() })
+      yield* refuseRowsOf(db, "tasks")
+      const id = yield* Effect.promise(() => ask(url, { question: "Database away" }))
+      const { faults, page } = yield* openPage(url, `/plans/${id}`)
+      yield* Effect.promise(async () => {
+        await page.locator(".outcome").getByText("storage", { exact: true }).waitFor()
+        const says = /^The database failed the plan in step 1, [\d.]+ m?s after its start: .+\.$/
+        assert.match((await page.locator(".outcome .lead").textContent()) ?? "", says)
+        assert.isTrue(await isInView(page, ".outcome"))
+        const way = page.getByRole("link", { name: "What to do" })
+        assert.strictEqual(await way.getAttribute("href"), "/docs/operations/database-away")
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
 })

@@ -2,43 +2,22 @@ import * as TcpProxy from "@bowline/testing/unstable/http/TcpProxy"
 import { stall, until } from "@bowline/testing/http/Move"
 import { question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
-import { PgClient } from "@effect/sql-pg"
 import { assert, it, layer } from "@effect/vitest"
-import { Context, Effect, Latch, Layer, Redacted } from "effect"
-import { Reactivity } from "effect/reactivity"
-import { randomBytes } from "node:crypto"
+import { Context, Effect, Latch, Layer } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Page } from "playwright-core"
-import { inject } from "vitest"
 import { describeInBrowser, openPage } from "../browser/Browser.ts"
+import { database } from "../browser/Database.ts"
 import * as FrontDoor from "../browser/FrontDoor.ts"
 import { start, withProvider } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
-
-declare module "vitest" {
-  interface ProvidedContext {
-    readonly postgresUrl: string
-  }
-}
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-console-"))),
   (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
 )
-
-/** A database of its own on the Postgres of all tests. */
-const database = Effect.gen(function* () {
-  const url = new URL(inject("postgresUrl"))
-  const name = `bowline_console_${randomBytes(8).toString("hex")}`
-  const sql = yield* PgClient.makeClient({ url: Redacted.make(url.toString()) })
-  yield* Effect.acquireRelease(sql`create database ${sql(name)}`, () =>
-    Effect.orDie(sql`drop database ${sql(name)} with (force)`)
-  )
-  url.pathname = `/${name}`
-  return url
-}).pipe(Effect.provide(Reactivity.layer))
 
 /** Where a script waits until the test lets it go on. */
 const gate = () => {
