@@ -59,6 +59,9 @@ export const runExamples = () => {
   )
 }
 
+/** The first hours of three people, without a network. */
+export const runFirstHours = () => failing([["first hours", bin("node"), [".ci/first-hour.mjs"], { timeout: 300_000 }]])
+
 /** Serves in a checkout in which nothing is installed. */
 export const runServing = (options) =>
   failing([["serving alone", bin("node"), [".ci/serving.mjs"], { timeout: 300_000, ...options }]])

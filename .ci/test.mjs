@@ -1,5 +1,5 @@
 import { setup } from "./setup.mjs"
-import { runChecks, runExamples, runPublishCheck, runServing, runTests } from "./steps.mjs"
+import { runChecks, runExamples, runFirstHours, runPublishCheck, runServing, runTests } from "./steps.mjs"
 
 await setup()
 // Many tests wait for most of their time: the checks run beside them, then the examples, and what is published.
@@ -8,6 +8,7 @@ const [{ passed, failed, skipped }, others] = await Promise.all([
   runChecks({ isBeside: true }).then(async (checks) => [
     ...checks,
     ...(await runExamples()),
+    ...(await runFirstHours()),
     ...(await runServing({ isBeside: true })),
     ...(await runPublishCheck({ isBeside: true }))
   ])

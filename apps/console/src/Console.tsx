@@ -9,11 +9,11 @@ import { PlansPage } from "./list/PlansPage.tsx"
 import { CredentialsPage } from "./operator/CredentialsPage.tsx"
 import { PeersPage } from "./operator/PeersPage.tsx"
 import { PlanPage } from "./plan/PlanPage.tsx"
-import { here, route } from "./route/Location.ts"
+import { here, route, subject } from "./route/Location.ts"
 import type { Route } from "./route/Route.ts"
 import { SessionPage } from "./session/SessionPage.tsx"
 import { SessionsPage } from "./session/SessionsPage.tsx"
-import { shortId } from "./text/Format.ts"
+import { firstLine, shortId } from "./text/Format.ts"
 import { Login } from "./shell/Login.tsx"
 
 const links = [
@@ -28,6 +28,7 @@ const links = [
 const sections: Readonly<Record<string, string>> = { plan: "plans", session: "sessions" }
 
 const titleOf = (shown: Route): string => {
+  if (subject.value !== "") return firstLine(subject.value, 60)
   if (shown.page === "plan" || shown.page === "session")
     return `${shown.page === "plan" ? "Plan" : "Session"} ${shortId(shown.id)}`
   return links.find(({ page }) => page === shown.page)?.label ?? "No such page"

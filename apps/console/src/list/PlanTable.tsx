@@ -2,7 +2,7 @@ import type { PlanSummary } from "@bowline/client"
 import type { Signal } from "@preact/signals"
 import { now } from "../gateway/GatewayClock.ts"
 import { isOver } from "../live/Settled.ts"
-import { stageWords } from "../plan/OutcomeWords.ts"
+import { reasonOf, stageWords } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
 import { State } from "../shell/State.tsx"
 import { Table } from "../shell/Table.tsx"
@@ -54,8 +54,8 @@ const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly select
     </td>
     <td class="wide">
       <a href={planHref(plan.plan_id)}>{firstLine(plan.question_preview)}</a>
-      {plan.error === null ? null : <span class="dim code"> {plan.error.code}</span>}
     </td>
+    <td class="reason">{plan.error === null ? null : reasonOf(plan.error)}</td>
     <td class="fit dim">{plan.model}</td>
     <td class="fit dim">{plan.caller}</td>
     <td class="fit number">{count(plan.tool_calls)}</td>
@@ -90,6 +90,7 @@ export const PlanTable = ({
         )}
         <th scope="col">State</th>
         <th scope="col">Question</th>
+        <th scope="col">Reason</th>
         <th scope="col">Model</th>
         <th scope="col">Caller</th>
         <th scope="col" class="number">

@@ -1,14 +1,23 @@
-import { computed, type ReadonlySignal, useSignal, useSignalEffect } from "@preact/signals"
+import type { AttemptView } from "@bowline/client"
+import { computed, useSignal, useSignalEffect } from "@preact/signals"
 import { useMemo, useRef } from "preact/hooks"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
+import { CopyButton } from "../shell/CopyButton.tsx"
 import { Markdown } from "../text/Markdown.tsx"
 import { nextSentences } from "../text/Sentences.ts"
 
 /** How often a screen reader is told of new sentences, in milliseconds. */
 const sayEvery = 1_000
 
-/** Says the answer in whole sentences, not letter by letter. */
-const Speech = ({ text, over }: { readonly text: ReadonlySignal<string>; readonly over: ReadonlySignal<boolean> }) => {
+/** The answer as it stands, and whether it grows no more. */
+const useAnswer = (live: FollowedPlan) => ({
+  text: useMemo(() => computed(() => live.view.value.text), [live]),
+  over: useMemo(() => computed(() => live.view.value.outcome !== null), [live])
+})
+
+/** Says the answer in whole sentences, not letter by letter. It stays where it is when the answer moves. */
+export const Speech = ({ live }: { readonly live: FollowedPlan }) => {
+  const { over, text } = useAnswer(live)
   const said = useSignal("")
   const spoken = useRef({ upTo: 0, at: 0 })
   const isReplay = useRef(over.peek())
@@ -64,30 +73,39 @@ const Reasoning = ({ live }: { readonly live: FollowedPlan }) => {
   )
 }
 
+const isSilent = ({ reasoning, text }: AttemptView) => text === "" && reasoning === ""
+
 /** The answer as it comes, without what was retracted. */
 export const Answer = ({ live }: { readonly live: FollowedPlan }) => {
-  const text = useMemo(() => computed(() => live.view.value.text), [live])
-  const over = useMemo(() => computed(() => live.view.value.outcome !== null), [live])
+  const { over, text } = useAnswer(live)
   const isOver = over.value
+  const isWhole = live.view.value.outcome?.state === "completed"
+  const isPartial = isOver && !isWhole
+  // What failed before it said anything has its outcome to read, and no answer.
+  const isNothing = text.value === "" && live.view.value.steps.every(({ attempts }) => attempts.every(isSilent))
+  if (isPartial && isNothing) return null
   return (
-    <>
-      <Speech text={text} over={over} />
-      <section class="answer" aria-labelledby="answer" aria-busy={!isOver}>
+    <section class={`answer ${isPartial ? "partial" : ""}`} aria-labelledby="answer" aria-busy={!isOver}>
+      <div class="title">
         <h2 id="answer">Answer</h2>
-        <Retracted live={live} />
-        <Reasoning live={live} />
-        {text.value === "" ? (
-          <p class="dim">
-            {isOver
-              ? "There is none."
-              : live.hearing.value === "polling"
-                ? "Shown when the plan is over."
-                : "Nothing yet."}
-          </p>
-        ) : (
+        {isPartial && text.value !== "" ? <span class="dim">partial</span> : null}
+        {isOver && text.value !== "" ? <CopyButton label="Copy" what="Copy the answer" text={text.value} /> : null}
+      </div>
+      <Retracted live={live} />
+      <Reasoning live={live} />
+      {text.value === "" ? (
+        <p class="dim">
+          {isOver
+            ? "There is none."
+            : live.hearing.value === "polling"
+              ? "Shown when the plan is over."
+              : "Nothing yet."}
+        </p>
+      ) : (
+        <div class="said" tabIndex={isPartial ? 0 : undefined}>
           <Markdown text={text.value} isWhole={isOver} />
-        )}
-      </section>
-    </>
+        </div>
+      )}
+    </section>
   )
 }

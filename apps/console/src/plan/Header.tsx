@@ -1,14 +1,18 @@
+import type { Plan } from "@bowline/client"
 import type { ComponentChildren } from "preact"
+import { useEffect } from "preact/hooks"
 import { now } from "../gateway/GatewayClock.ts"
 import { traceHref } from "../gateway/Config.ts"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
+import { nameSubject } from "../route/Location.ts"
 import { sessionHref } from "../route/Route.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { State } from "../shell/State.tsx"
-import { cost, count, duration, elapsed, shortId, unknown } from "../text/Format.ts"
+import { cost, count, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
 import { Actions } from "./Actions.tsx"
-import { numbersOf } from "./Numbers.ts"
-import { outcomeOf, stageWords } from "./OutcomeWords.ts"
+import { type Numbers, numbersOf } from "./Numbers.ts"
+import { Outcome } from "./Outcome.tsx"
+import { stageWords } from "./OutcomeWords.ts"
 
 const Fact = ({ children, name }: { readonly name: string; readonly children: ComponentChildren }) => (
   <div>
@@ -17,41 +21,68 @@ const Fact = ({ children, name }: { readonly name: string; readonly children: Co
   </div>
 )
 
+/** The question is what the page is about. Of a long one the heading has the beginning. */
 const Question = ({ text }: { readonly text: string }) =>
   text.length <= 400 ? (
-    <p class="question">{text}</p>
+    <h1 class="question">{text}</h1>
   ) : (
-    <details class="question">
-      <summary>{text.slice(0, 300)}…</summary>
-      <p class="plain">{text}</p>
-    </details>
+    <>
+      <h1 class="question">{text.slice(0, 200)}…</h1>
+      <details>
+        <summary>The whole question</summary>
+        <p class="plain">{text}</p>
+      </details>
+    </>
+  )
+
+/** How many calls were made, and how many of them failed. */
+const callsOf = ({ calls, failedCalls }: Numbers): string =>
+  failedCalls === null || failedCalls === 0 ? count(calls) : `${count(calls)}, ${count(failedCalls)} failed`
+
+const Deadline = ({ at, numbers: { endedAt, startedAt } }: { readonly at: number; readonly numbers: Numbers }) => (
+  <Fact name="Deadline">
+    <span class="ticking">{endedAt === null ? relative(at, now()) : `after ${span(at - startedAt)}`}</span>
+  </Fact>
+)
+
+const Metadata = ({ entries }: { readonly entries: Plan["metadata"] }) =>
+  Object.keys(entries).length === 0 ? null : (
+    <Fact name="Metadata">
+      <code>
+        {Object.entries(entries)
+          .map(([key, value]) => `${key}=${value}`)
+          .join(", ")}
+      </code>
+    </Fact>
   )
 
 /** What was asked by whom, how it goes or how it ended, and what it took. */
 export const Header = ({ live }: { readonly live: FollowedPlan }) => {
   const plan = live.plan.value
   const view = live.view.value
+  const question = plan?.question ?? ""
+  useEffect(() => nameSubject(question), [question])
   if (plan === undefined) return null
   const numbers = numbersOf(plan, view, live.hearing.value === "polling")
   const { endedAt, stage, startedAt, state, usage } = numbers
-  const outcome = outcomeOf(view.outcome)
   const trace = traceHref(plan.trace_id)
   return (
     <header class="plan-head">
-      <div class="title">
-        <h1>Plan {shortId(plan.plan_id).replace("plan_", "")}</h1>
-        <State state={stage === "approval" ? "waiting" : state} words={stageWords(state, stage)} />
-        <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />
-      </div>
       <Question text={plan.question} />
-      <div role="status">
-        {outcome === undefined ? null : (
-          <p class={`outcome tone-${state === "completed" ? "good" : "bad"}`}>
-            <code>{outcome.code}</code> {outcome.words}
-          </p>
-        )}
+      <div class="title">
+        <State state={stage === "approval" ? "waiting" : state} words={stageWords(state, stage)} />
+        <span class="dim">
+          <code>{shortId(plan.plan_id)}</code>
+          <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />
+        </span>
       </div>
+      <Outcome live={live} plan={plan} />
       <dl class="facts">
+        <Fact name="Started">
+          <time dateTime={plan.created_at} title={new Date(plan.created_at).toUTCString()}>
+            {new Date(plan.created_at).toLocaleString()}
+          </time>
+        </Fact>
         <Fact name="Asked by">{plan.caller}</Fact>
         <Fact name="Session">
           <a href={sessionHref(plan.session_id)}>{plan.external_session_id ?? shortId(plan.session_id)}</a>
@@ -61,15 +92,18 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
         <Fact name={endedAt === null ? "Elapsed" : "Took"}>
           <span class="ticking">{endedAt === null ? elapsed(now() - startedAt) : duration(endedAt - startedAt)}</span>
         </Fact>
+        <Deadline at={Date.parse(plan.deadline_at)} numbers={numbers} />
         <Fact name="Steps">{count(numbers.steps)}</Fact>
-        <Fact name="Tool calls">{count(numbers.calls)}</Fact>
+        <Fact name="Tool calls">{callsOf(numbers)}</Fact>
         <Fact name="Retries">{count(numbers.retries)}</Fact>
+        <Fact name="First token">{numbers.firstTokenMs === null ? unknown : span(numbers.firstTokenMs)}</Fact>
         <Fact name="Tokens">
           {usage === null
             ? unknown
             : `${count(usage.input_tokens)} in (${count(usage.cached_input_tokens)} cached), ${count(usage.output_tokens)} out`}
         </Fact>
         <Fact name="Cost">{cost(numbers.costUsd)}</Fact>
+        <Metadata entries={plan.metadata} />
         {trace === undefined ? null : (
           <Fact name="Trace">
             <a href={trace} rel="noopener noreferrer" target="_blank">

@@ -1,4 +1,4 @@
-import type { Plan, PlanView } from "@bowline/client"
+import type { Failure, Plan, PlanView } from "@bowline/client"
 
 /** Why a completed plan stopped where it did. */
 const stops: Readonly<Record<string, string>> = {
@@ -13,23 +13,6 @@ const stops: Readonly<Record<string, string>> = {
   loop: "The same calls gave the same results, so it was asked for an answer without tools."
 }
 
-const aborts: Readonly<Record<string, string>> = {
-  disconnect: "Nobody read it any more.",
-  deadline: "Its time was over.",
-  cancelled: "Somebody cancelled it.",
-  superseded: "A newer plan of the session took its place.",
-  shutdown: "The gateway shut down."
-}
-
-const stages: Readonly<Record<string, string>> = {
-  queue: "It waited for its session.",
-  provider: "It waited for the provider.",
-  backoff: "It waited to ask the provider again.",
-  tool: "It waited for a tool.",
-  approval: "It waited for a decision.",
-  compaction: "It waited for a summary of the history."
-}
-
 /** How a plan ended: its code, and what that means. */
 export interface OutcomeWords {
   readonly code: string
@@ -42,16 +25,19 @@ export const outcomeOf = (outcome: PlanView["outcome"]): OutcomeWords | undefine
     const { stop_reason } = outcome.final
     return { code: stop_reason, words: stops[stop_reason] ?? "" }
   }
-  const { code, message, reason, retryable, stage } = outcome.error
-  const parts = [
-    reason === undefined ? message : (aborts[reason] ?? message),
-    stage === null ? "" : (stages[stage] ?? ""),
-    retryable ? "The same question may succeed later." : ""
-  ]
-  return {
-    code: reason === undefined ? code : `${code}: ${reason}`,
-    words: parts.filter((part) => part !== "").join(" ")
-  }
+  const { code, message, reason } = outcome.error
+  return { code: reason === undefined ? code : `${code}: ${reason}`, words: message }
+}
+
+const aboutKey = new Set(["provider_auth", "provider_billing"])
+
+/** Why a plan did not complete, in a few words for a list: `deadline in archive_search`, `provider_auth of openai-1`. */
+export const reasonOf = ({ code, data, reason, stage }: Failure): string => {
+  const what = reason ?? code
+  const { credential, tool } = data ?? {}
+  if (typeof tool === "string") return `${what} in ${tool}`
+  if (reason === "deadline" && stage !== null) return `${what} in stage ${stage}`
+  return aboutKey.has(code) && typeof credential === "string" ? `${what} of ${credential}` : what
 }
 
 /** What a plan waits for, in words; its state where it waits for nothing. */

@@ -2,11 +2,10 @@ import { useEffect, useMemo } from "preact/hooks"
 import { followPlan, type FollowedPlan } from "../live/FollowedPlan.ts"
 import { isProblem } from "../gateway/Resource.ts"
 import { Loading, Problem } from "../shell/Notice.tsx"
-import { Answer } from "./Answer.tsx"
+import { Answer, Speech } from "./Answer.tsx"
 import { Banner } from "./Banner.tsx"
 import { Header } from "./Header.tsx"
 import { PlanApprovals } from "./PlanApprovals.tsx"
-import { RowDetails } from "./RowDetails.tsx"
 import { Timeline } from "./Timeline.tsx"
 
 const Missing = ({ live }: { readonly live: FollowedPlan }) =>
@@ -38,16 +37,16 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
       </>
     )
   }
+  const isOver = live.view.value.outcome !== null
   return (
     <>
       <Banner live={live} />
       <Header live={live} />
       <PlanApprovals live={live} />
+      <Speech live={live} />
+      {isOver ? <Answer live={live} /> : null}
       <Timeline live={live} />
-      <div class="columns">
-        <Answer live={live} />
-        <RowDetails live={live} />
-      </div>
+      {isOver ? null : <Answer live={live} />}
     </>
   )
 }

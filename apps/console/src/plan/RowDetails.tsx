@@ -1,8 +1,9 @@
 import type { ArtifactView, PlanView, TaskView } from "@bowline/client"
-import type { ComponentChildren } from "preact"
+import type { ComponentChildren, TargetedKeyboardEvent } from "preact"
+import { useEffect, useRef } from "preact/hooks"
 import { traceHref } from "../gateway/Config.ts"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
-import { here, setQuery } from "../route/Location.ts"
+import { here } from "../route/Location.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { cost, count, duration, pretty } from "../text/Format.ts"
 
@@ -68,12 +69,14 @@ const Attempt = ({ name, view }: { readonly view: PlanView; readonly name: strin
   const [step, number] = name.split("-").map(Number)
   const attempt = view.steps.find((entry) => entry.step === step)?.attempts.find((entry) => entry.attempt === number)
   if (attempt === undefined) return null
-  const { costUsd, reasoning, retry, text, usage } = attempt
+  const { costUsd, error, firstTokenAt, reasoning, retry, startedAt, text, usage } = attempt
   return (
     <>
       <h2>
         Step {step}, attempt {number}
       </h2>
+      {error === null ? null : <Text title="Error">{`${error.code}: ${error.message}`}</Text>}
+      {firstTokenAt === null ? null : <p>First token after {duration(firstTokenAt - startedAt)}.</p>}
       {usage === null ? null : (
         <p>
           {count(usage.input_tokens)} tokens in, {count(usage.output_tokens)} out, {cost(costUsd)}
@@ -161,14 +164,43 @@ const detailsOf = (view: PlanView, row: string): ComponentChildren => {
   }
 }
 
-/** All that is known of the selected row. */
-export const RowDetails = ({ live }: { readonly live: FollowedPlan }) => {
+/**
+ * All that is known of the selected row, beside the timeline. Whoever opens it from there, or from the outcome, reads it at once; Escape gives
+ * the focus back, up and down show the next row.
+ */
+export const RowDetails = ({
+  live,
+  onClose,
+  onStep
+}: {
+  readonly live: FollowedPlan
+  readonly onClose: () => void
+  readonly onStep: (by: number) => void
+}) => {
+  const pane = useRef<HTMLElement>(null)
   const row = here.value.query.get("row")
   const details = row === null ? null : detailsOf(live.view.value, row)
   const trace = traceHref(live.plan.value?.trace_id ?? null)
+  useEffect(() => {
+    if (document.activeElement?.matches(".grid, .ways a") === true) pane.current?.focus({ preventScroll: true })
+    pane.current?.scrollTo(0, 0)
+  }, [row])
+  const onKeyDown = (event: TargetedKeyboardEvent<HTMLElement>) => {
+    const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0
+    if (event.key === "Escape") onClose()
+    else if (by !== 0 && event.target === event.currentTarget) onStep(by)
+    else return
+    event.preventDefault()
+  }
   return details === null ? null : (
-    <section class="card details" aria-label="Details of the selected row">
-      <button type="button" class="quiet close" onClick={() => setQuery({ row: null })}>
+    <section
+      ref={pane}
+      class="card details"
+      tabIndex={-1}
+      aria-label="Details of the selected row"
+      onKeyDown={onKeyDown}
+    >
+      <button type="button" class="quiet close" onClick={onClose}>
         Close
       </button>
       {details}

@@ -6,6 +6,8 @@ import { here, setQuery } from "../route/Location.ts"
 import { formatRange, parseRange, type Range, within } from "./Axis.ts"
 import { Lines, rowHeight, tallest, topOf } from "./Lines.tsx"
 import { openRows, type Row, rowsOf } from "./Rows.ts"
+import { culpritOfPlan } from "./Outcome.tsx"
+import { RowDetails } from "./RowDetails.tsx"
 import { TimeAxis, treeWidth, useTimelineWidth } from "./TimeAxis.tsx"
 import { scrolledTo } from "./RowWindow.ts"
 
@@ -70,6 +72,9 @@ const useKeys = (
   return { onKeyDown, toggle }
 }
 
+/** Whether the details have room beside the timeline, as the style sheet says. */
+const isWide = () => matchMedia("(min-width: 64rem)").matches
+
 /** Where the time of a plan went: a tree of what it did, and a bar for each. Only the rows in view are drawn. */
 export const Timeline = ({ live }: { readonly live: FollowedPlan }) => {
   const view = live.view.value
@@ -111,15 +116,36 @@ export const Timeline = ({ live }: { readonly live: FollowedPlan }) => {
     setQuery({ row: selected === id ? null : id })
   }
 
-  // A deep link shows its row, once the row is there.
-  const isFound = useRef(false)
+  // The row that the plan failed of is open, unless the link names another one. On a narrow window it would hide the outcome.
+  const culprit = culpritOfPlan(live)
+  const fault = culprit?.isFault === true ? culprit.row : undefined
+  const isOpened = useRef(false)
+  useEffect(() => {
+    if (isOpened.current || fault === undefined || !rows.some(({ id }) => id === fault)) return
+    isOpened.current = true
+    if (here.peek().query.has("row")) return
+    if (isWide()) return setQuery({ row: fault })
+    active.value = fault
+    reveal(rows.findIndex(({ id }) => id === fault))
+  }, [rows.length, fault])
+
+  // A deep link shows its row, once the row is there; so does a link of the page.
   useEffect(() => {
     const index = rows.findIndex(({ id }) => id === selected)
-    if (isFound.current || index < 0) return
-    isFound.current = true
-    active.value = selected ?? undefined
+    if (index < 0 || selected === null) return
+    active.value = selected
     reveal(index)
-  }, [rows.length])
+  }, [rows.length === 0, selected])
+
+  const step = (by: number) => {
+    const index = rows.findIndex(({ id }) => id === selected)
+    const next = index < 0 ? undefined : rows[index + by]
+    if (next !== undefined) setQuery({ row: next.id })
+  }
+  const close = () => {
+    setQuery({ row: null })
+    grid.current?.focus()
+  }
 
   // What is new in a live plan stays in view for as long as nobody has scrolled up.
   const isAtEnd = useRef(isLive)
@@ -129,61 +155,64 @@ export const Timeline = ({ live }: { readonly live: FollowedPlan }) => {
   }, [rows.length])
 
   return (
-    <section ref={timeline} class="timeline" aria-labelledby="timeline" style={{ "--tree": `${treeWidth.value}px` }}>
-      <h2 id="timeline">Timeline</h2>
-      <TimeAxis range={range} whole={whole} isZoomed={here.value.query.has("zoom")} onRange={setRange} />
-      <div
-        ref={grid}
-        role="treegrid"
-        class="grid"
-        tabIndex={0}
-        aria-label="Timeline of the plan"
-        aria-rowcount={rows.length + 1}
-        aria-activedescendant={active.value === undefined ? undefined : `row-${active.value}`}
-        style={{ height: `${Math.max(height, rowHeight)}px` }}
-        onKeyDown={onKeyDown}
-        onClick={onClick}
-        onFocus={() => {
-          active.value ??= rows[0]?.id
-        }}
-        onScroll={(event) => {
-          const { clientHeight, scrollHeight, scrollTop } = event.currentTarget
-          top.value = topOf(scrollTop)
-          isAtEnd.current = scrollTop + clientHeight >= scrollHeight - rowHeight
-        }}
-      >
-        <div role="row" aria-rowindex={1} class="unseen">
-          <span role="columnheader">What</span>
-          <span role="columnheader">Took</span>
-        </div>
-        <Lines
-          rows={rows}
-          top={top}
-          height={height}
-          start={start}
-          end={end}
-          range={range}
-          active={active.value}
-          selected={selected}
-          closed={closed.value}
-        />
-        {isLive && rows.length > 0 && end - start <= range.to ? (
-          <div class="overlay" aria-hidden="true" style={{ height: `${rows.length * rowHeight}px` }}>
-            <span class="now" style={{ left: `${((end - start - range.from) / (range.to - range.from)) * 100}%` }} />
+    <div class={`work ${fault === undefined ? "" : "failed"}`}>
+      <section ref={timeline} class="timeline" aria-labelledby="timeline" style={{ "--tree": `${treeWidth.value}px` }}>
+        <h2 id="timeline">Timeline</h2>
+        <TimeAxis range={range} whole={whole} isZoomed={here.value.query.has("zoom")} onRange={setRange} />
+        <div
+          ref={grid}
+          role="treegrid"
+          class="grid"
+          tabIndex={0}
+          aria-label="Timeline of the plan"
+          aria-rowcount={rows.length + 1}
+          aria-activedescendant={active.value === undefined ? undefined : `row-${active.value}`}
+          style={{ height: `${Math.max(height, rowHeight)}px` }}
+          onKeyDown={onKeyDown}
+          onClick={onClick}
+          onFocus={() => {
+            active.value ??= rows[0]?.id
+          }}
+          onScroll={(event) => {
+            const { clientHeight, scrollHeight, scrollTop } = event.currentTarget
+            top.value = topOf(scrollTop)
+            isAtEnd.current = scrollTop + clientHeight >= scrollHeight - rowHeight
+          }}
+        >
+          <div role="row" aria-rowindex={1} class="unseen">
+            <span role="columnheader">What</span>
+            <span role="columnheader">Took</span>
           </div>
-        ) : null}
-        {rows.length > 0 ? null : (
-          <p class="dim">
-            {live.hearing.value === "polling"
-              ? "Shown when the plan is over."
-              : isLive
-                ? "Nothing has happened yet."
-                : live.hearing.value === "over"
-                  ? "Nothing happened."
-                  : "Its events are on the way."}
-          </p>
-        )}
-      </div>
-    </section>
+          <Lines
+            rows={rows}
+            top={top}
+            height={height}
+            start={start}
+            end={end}
+            range={range}
+            active={active.value}
+            selected={selected}
+            closed={closed.value}
+          />
+          {isLive && rows.length > 0 && end - start <= range.to ? (
+            <div class="overlay" aria-hidden="true" style={{ height: `${rows.length * rowHeight}px` }}>
+              <span class="now" style={{ left: `${((end - start - range.from) / (range.to - range.from)) * 100}%` }} />
+            </div>
+          ) : null}
+          {rows.length > 0 ? null : (
+            <p class="dim">
+              {live.hearing.value === "polling"
+                ? "Shown when the plan is over."
+                : isLive
+                  ? "Nothing has happened yet."
+                  : live.hearing.value === "over"
+                    ? "Nothing happened."
+                    : "Its events are on the way."}
+            </p>
+          )}
+        </div>
+      </section>
+      <RowDetails live={live} onStep={step} onClose={close} />
+    </div>
   )
 }

@@ -8,6 +8,17 @@ export const here = signal(read())
 export const route = computed(() => parse(here.value.path))
 export const page = computed(() => route.value.page)
 
+/** What the page is about, for its title, where the path alone does not say it. */
+export const subject = signal("")
+
+/** Names it for as long as the page is shown. */
+export const nameSubject = (text: string): (() => void) => {
+  subject.value = text
+  return () => {
+    subject.value = ""
+  }
+}
+
 /** Goes to a page of the console. Back returns from it, unless it takes the place of this one. */
 export const go = (href: string, { replace = false } = {}): void => {
   history[replace ? "replaceState" : "pushState"](null, "", href)

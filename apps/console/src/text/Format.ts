@@ -9,6 +9,9 @@ export const duration = (ms: number): string => {
   return minutes < 2_880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${Math.round(minutes / 1_440)} days`
 }
 
+/** A length of time within a sentence: nothing that is 0 behind a whole number. */
+export const span = (ms: number): string => duration(ms).replace(/(?<=\d)\.0(?= s$)|(?<= min) 0 s$|(?<= h) 0 min$/, "")
+
 /** A running clock: whole seconds, so that its text changes once a second. */
 export const elapsed = (ms: number): string =>
   ms < 1_000 ? "0 s" : duration(Math.floor(ms / 1_000) * 1_000).replace(".0 s", " s")
@@ -37,7 +40,8 @@ const grouped = new Intl.NumberFormat("en")
 export const count = (value: number): string => grouped.format(value)
 
 /** `1 step`, `2 steps`. */
-export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`
+export const counted = (value: number, noun: string, nouns = `${noun}s`): string =>
+  `${count(value)} ${value === 1 ? noun : nouns}`
 
 /** US dollars with as many digits as a small price needs, or that nobody knows it. */
 export const cost = (usd: number | null): string => {

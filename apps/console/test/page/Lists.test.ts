@@ -43,7 +43,7 @@ describeInBrowser("the lists", () => {
           assert.strictEqual(await rows.count(), 1)
           await page.reload()
           await page.getByRole("link", { name: "About knots" }).click()
-          await page.getByRole("heading", { name: /^Plan / }).waitFor()
+          await page.getByRole("heading", { name: "About knots", level: 1 }).waitFor()
           await page.goBack()
           await rows.first().waitFor()
           assert.strictEqual(await page.getByLabel("Question has").inputValue(), "knots")

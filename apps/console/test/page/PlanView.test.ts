@@ -3,7 +3,7 @@ import { cut, stall, until, wait } from "@bowline/testing/http/Move"
 import { question } from "@bowline/testing/unstable/provider/Script"
 import { assert, expect, layer } from "@effect/vitest"
 import { Context, Effect, Latch, Layer } from "effect"
-import type { Page } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import { describeInBrowser, openPage } from "../browser/Browser.ts"
 import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
@@ -133,8 +133,16 @@ describeInBrowser("the view of a plan", () => {
           assert.strictEqual(await active(), "row-attempt-2-1")
           await page.keyboard.press("Enter")
           await page.getByRole("heading", { name: "Step 2, attempt 1" }).waitFor()
-          await page.keyboard.press("Enter")
-          assert.strictEqual(await page.getByLabel("Details of the selected row").count(), 0)
+          const details = page.getByLabel("Details of the selected row")
+          const isFocused = (one: Locator) => one.evaluate((element) => element === document.activeElement)
+          await expect.poll(() => isFocused(details)).toBe(true)
+          await page.keyboard.press("ArrowUp")
+          await page.getByRole("heading", { name: "Step 2", exact: true }).waitFor()
+          assert.isTrue(await isFocused(details))
+          await page.keyboard.press("Escape")
+          await details.waitFor({ state: "detached" })
+          assert.isTrue(await isFocused(grid))
+          assert.strictEqual(await active(), "row-step-2")
         })
         assert.deepStrictEqual(faults, [])
       })

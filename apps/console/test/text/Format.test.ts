@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { cost, duration, elapsed, firstLine, relative, shortId } from "../../src/text/Format.ts"
+import { cost, duration, elapsed, firstLine, relative, shortId, span } from "../../src/text/Format.ts"
 
 describe("Format", () => {
   it.each([
@@ -14,6 +14,17 @@ describe("Format", () => {
     [-5, "0 ms"]
   ])("writes %d ms as %s", (ms, words) => {
     assert.strictEqual(duration(ms), words)
+  })
+
+  it("leaves out what is 0 behind a whole number within a sentence", () => {
+    assert.deepStrictEqual([3_000, 10_000, 4_240, 600_000, 610_000, 7_200_000].map(span), [
+      "3 s",
+      "10 s",
+      "4.2 s",
+      "10 min",
+      "10 min 10 s",
+      "2 h"
+    ])
   })
 
   it("changes a running clock once a second", () => {

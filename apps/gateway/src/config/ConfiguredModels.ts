@@ -60,11 +60,13 @@ const toModel = ({
   output_limit,
   price,
   reasoning,
-  refuses
+  refuses,
+  structured_output
 }: FileModel): Partial<ModelTable.Model> => ({
   ...(context_window === undefined ? {} : { contextWindow: context_window }),
   ...(output_limit === undefined ? {} : { outputLimit: output_limit }),
   ...(reasoning === undefined ? {} : { isReasoning: reasoning }),
+  ...(structured_output === undefined ? {} : { structuredOutput: structured_output }),
   ...(refuses === undefined ? {} : { refuses }),
   ...(price === undefined ? {} : { price })
 })

@@ -6,23 +6,25 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as Yaml from "effect/encoding/Yaml"
 import { execFile } from "node:child_process"
+import { once } from "node:events"
 import { globSync, readFileSync } from "node:fs"
+import type { AddressInfo, Server } from "node:net"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { start } from "../http/RunningGateway.ts"
 import { bowline } from "../plan/GatewayProcess.ts"
-import { type Block, blocks, programs, root } from "./Blocks.ts"
+import { type Block, blocks, files, programs, root } from "./Blocks.ts"
 
 const app = join(root, "apps/gateway")
 const standard = "http://127.0.0.1:3774"
 
 /** What is done with the blocks of each language, by the word behind it. */
 const known: Readonly<Record<string, ReadonlyArray<string>>> = {
-  ts: ["", "run"],
-  sh: [""],
-  json: ["plan", "configuration"],
+  ts: ["", "run", "file"],
+  sh: ["", "desk"],
+  json: ["plan", "configuration", "file"],
   yaml: ["configuration"],
   nginx: [""],
   python: [""],
@@ -71,6 +73,13 @@ const withConfiguration = ({ code, language }: (typeof configurations)[number]) 
       BOWLINE_CONFIG: join(folder, name)
     }
   })
+
+const settings = {
+  PATH: process.env["PATH"] ?? "",
+  BOWLINE_PORT: "0",
+  BOWLINE_DATA_DIR: "memory:",
+  LOG_FORMAT: "json"
+}
 
 describe("the blocks of the documentation", () => {
   it("are of a kind that is compiled, run or read here, or say why not", () => {
@@ -180,14 +189,39 @@ describe("the blocks of the documentation", () => {
     })
   )
 
+  it("are the files of an example, where a reader saves them", () => {
+    const sources = globSync("examples/*/desk/*.{ts,json}", { cwd: root, exclude: (name) => name === "node_modules" })
+    const known = new Set(sources.map((path) => readFileSync(join(root, path), "utf8")))
+    assert.isAtLeast(files.length, 3)
+    for (const { code, place } of files) assert.isTrue(known.has(code), place)
+  })
+
+  it.live("are what somebody can type, with the agents and servers of the tutorial", () =>
+    Effect.gen(function* () {
+      const desk = join(root, "examples/support-desk/desk")
+      process.env["PORT"] = "0"
+      const { server } = (yield* Effect.promise(() => import(join(desk, "policy.ts")))) as { readonly server: Server }
+      yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
+      if (!server.listening) yield* Effect.promise(() => once(server, "listening"))
+      const written = readFileSync(join(desk, "gateway.json"), "utf8")
+      const folder = yield* folderOf({ "gateway.json": written.replaceAll('"orders.ts"', `"${desk}/orders.ts"`) })
+      const { url } = yield* GatewayProcess.start(bowline, {
+        ...settings,
+        BOWLINE_CONFIG: join(folder, "gateway.json"),
+        POLICY_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+      })
+      const said = []
+      for (const { code } of where("sh", "desk")) {
+        said.push(yield* run("bash", ["-euo", "pipefail", "-c", code.replaceAll(standard, url)], { cwd: folder }))
+      }
+      assert.match(said[0] ?? "", /a lamp for 49 EUR, delivered 12 days ago/)
+      assert.match(said[1] ?? "", /Returns within 30 days/)
+      assert.match(said[2] ?? "", /"tool":"payments_refund"[^]*"decision":"approve"[^]*Order 1042 is refunded/)
+    })
+  )
+
   it.live("are what somebody can type, with the gateway of the demo", () =>
     Effect.gen(function* () {
-      const settings = {
-        PATH: process.env["PATH"] ?? "",
-        BOWLINE_PORT: "0",
-        BOWLINE_DATA_DIR: "memory:",
-        LOG_FORMAT: "json"
-      }
       const { url } = yield* GatewayProcess.start(bowline, settings)
       for (const { code, page, place } of where("sh")) {
         if (page.startsWith("examples/")) {
@@ -203,7 +237,7 @@ describe("the blocks of the documentation", () => {
         const env = { PATH: process.env["PATH"], BOWLINE_URL: url }
         assert.match(
           yield* run("bash", ["-euo", "pipefail", "-c", typed], { cwd: root, env }),
-          /"?plan_id|Demo answer/,
+          /"?plan_id|Demo answer|"(?:status|next_cursor)":/,
           place
         )
       }

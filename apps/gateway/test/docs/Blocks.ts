@@ -36,7 +36,13 @@ const blocksOf = (page: string): ReadonlyArray<Block> => {
 /** Every block of the README, of the documentation and of the examples. */
 export const blocks = pages.flatMap(blocksOf)
 
-/** The blocks of TypeScript that are checked. The workspace has two versions of one package, each under a name of its own. */
+/** The workspace has two versions of one package, each under a name of its own. */
+const inWorkspace = (block: Block): Block => ({ ...block, code: block.code.replaceAll('"@a2a-js/sdk', '"a2a-sdk-1') })
+
+/** The blocks of TypeScript that are checked. */
 export const programs = blocks
-  .filter(({ language, reason }) => language === "ts" && reason === "")
-  .map((block) => ({ ...block, code: block.code.replaceAll('"@a2a-js/sdk', '"a2a-sdk-1') }))
+  .filter(({ language, reason, word }) => language === "ts" && reason === "" && word !== "file")
+  .map(inWorkspace)
+
+/** The blocks that a reader saves as files: those of an example, which are checked and run there. */
+export const files = blocks.filter(({ word }) => word === "file").map(inWorkspace)

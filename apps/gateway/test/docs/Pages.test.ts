@@ -1,6 +1,8 @@
 import { problems } from "@bowline/protocol/unstable/api/Problem"
 import { assert, describe, it } from "@effect/vitest"
-import { existsSync, globSync, readFileSync, statSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { dirname, join, normalize } from "node:path"
 
 const root = join(import.meta.dirname, "../../../..")
@@ -70,6 +72,41 @@ describe("the documentation", () => {
     const measured = read("docs/architecture/performance.md")
     assert.deepStrictEqual(
       figures.filter((figure) => !measured.includes(figure)),
+      []
+    )
+  })
+
+  it("has the pictures that their script draws", () => {
+    const folder = mkdtempSync(join(tmpdir(), "bowline-pictures-"))
+    try {
+      execFileSync(process.execPath, [join(root, ".ci/pictures.mjs"), folder])
+      const drawn = readdirSync(folder)
+      assert.lengthOf(drawn, 4)
+      for (const name of drawn) {
+        assert.strictEqual(
+          readFileSync(join(folder, name), "utf8"),
+          read(`docs/images/${name}`),
+          "Run: .ci/pictures.mjs"
+        )
+      }
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  it("has no paragraph of more than 90 words", () => {
+    const paragraphs = pages
+      .filter((page) => !page.startsWith("docs/decisions/"))
+      .flatMap((page) =>
+        read(page)
+          .replaceAll(/^```[^]*?^```$/gm, "")
+          .split(/\n\s*\n|\n(?=[-*] |\d+\. |#|\|)/)
+          .filter((text) => !/^\s*[|#]/.test(text))
+          .map((text) => ({ page, words: text.trim().split(/\s+/).length, begin: text.trim().slice(0, 60) }))
+      )
+    assert.isAtLeast(paragraphs.length, 500)
+    assert.deepStrictEqual(
+      paragraphs.filter(({ words }) => words > 90),
       []
     )
   })

@@ -24,6 +24,6 @@ it.effect("others have turns between the decoding of a large body and what is do
     )
     yield* Effect.forkChild(Effect.forever(count))
     assert.strictEqual(yield* turnsBehind(1_000), 0)
-    assert.isAbove(yield* turnsBehind(7_000_000), 1)
+    assert.isAtLeast(yield* turnsBehind(7_000_000), 1)
   })
 )

@@ -3,9 +3,11 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Duration, Effect, Layer } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, toldHistory } from "../provider/LegalHistory.ts"
+import type { JsonSchema } from "../provider/Provider.ts"
 import * as AnswerAttempt from "./AnswerAttempt.ts"
 import { CredentialPool } from "./CredentialPool.ts"
 import type { Listener } from "./Listener.ts"
+import * as ModelLimits from "./ModelLimits.ts"
 import { Retries, type Subject } from "./Retries.ts"
 import * as Target from "./Target.ts"
 
@@ -63,6 +65,21 @@ export class Asker extends Context.Service<
       const settings = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
       const attemptOf = AnswerAttempt.make(pool, config)
 
+      /** Schemas that a provider may have refused: each is an object of one plan, whose answers are checked without its provider from then on. */
+      const refused = new WeakSet<JsonSchema>()
+
+      /** The schema of the answer stays in a request only for a model that can be held to it. */
+      const demanding = (
+        model: string,
+        { outputSchema, ...request }: AnswerAttempt.ModelRequest
+      ): AnswerAttempt.ModelRequest => {
+        const isDemanded =
+          outputSchema !== undefined &&
+          !refused.has(outputSchema) &&
+          ModelLimits.of(config, model).facts?.structuredOutput === true
+        return isDemanded ? { ...request, outputSchema } : request
+      }
+
       const ask = Effect.fnUntraced(function* (begun: Begun, requestTo: Parameters<Asking["ask"]>[0]) {
         const { listener, retries } = begun
         let failures: ReadonlyArray<ProviderErrorReason> = []
@@ -70,7 +87,7 @@ export class Asker extends Context.Service<
           const target = begun.isFirst ? retries.target : yield* retries.again
           begun.isFirst = false
           const attempt = ++begun.attempts
-          const mended = failures.reduce(mend, yield* requestTo(target.model))
+          const mended = demanding(target.model, failures.reduce(mend, yield* requestTo(target.model)))
           const attempted = yield* attemptOf(target, attempt, mended, listener)
           if (attempted._tag === "Finished") {
             yield* pool
@@ -79,15 +96,18 @@ export class Asker extends Context.Service<
             return attempted.answer
           }
           const { reason } = attempted
-          listener.failed(reason)
+          listener.failed(reason, target.credential.id)
           const isTooLong = begun.mayShorten && reason._tag === "context_overflow"
           if (isTooLong) begun.mayShorten = false
           const isShorter = isTooLong && (yield* listener.shorten)
-          const delayMs = isShorter ? 0 : yield* retries.failed(attempt, reason)
+          const { outputSchema } = mended
+          const isFreer = outputSchema !== undefined && reason._tag === "bad_request"
+          if (isFreer) refused.add(outputSchema)
+          const delayMs = isShorter || isFreer ? 0 : yield* retries.failed(attempt, reason)
           const error = new ProviderError({ reason })
           yield* listener.retrying({ attempt, model: target.model, error, next: retries.target, delayMs })
           yield* Effect.sleep(delayMs).pipe(listener.within("backoff"))
-          failures = isShorter ? [] : [...failures, reason]
+          failures = isShorter ? [] : isFreer ? failures : [...failures, reason]
         }
       })
 

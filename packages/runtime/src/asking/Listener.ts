@@ -27,7 +27,8 @@ export interface Retry {
 export interface Listener extends Account {
   /** Parts of the attempt have come. The timers of silence stand still until the listener is done with them. */
   readonly heard: (attempt: number, parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, StorageError>
-  readonly failed: (reason: ProviderErrorReason) => void
+  /** An attempt with that credential has failed. */
+  readonly failed: (reason: ProviderErrorReason, credential: string) => void
   readonly retrying: (retry: Retry) => Effect.Effect<void>
   /** The provider refused the request as too long: makes it shorter, and says whether it is. Called once at most. */
   readonly shorten: Effect.Effect<boolean, StorageError>

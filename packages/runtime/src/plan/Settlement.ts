@@ -40,7 +40,11 @@ const ofAbort = (reason: AbortReason, { open, stage }: Snapshot, now: number): F
 }
 
 /** The last attempt of a step has failed. */
-const ofProvider = (error: ProviderError, stage: Stage | null, { failures, shownText }: Snapshot): Failure => {
+const ofProvider = (
+  error: ProviderError,
+  stage: Stage | null,
+  { failedWith, failures, shownText }: Snapshot
+): Failure => {
   const reasons = failures.map(({ _tag }) => _tag)
   const retryAfter = retryAfterMs(error.reason)
   return {
@@ -51,6 +55,7 @@ const ofProvider = (error: ProviderError, stage: Stage | null, { failures, shown
     data: {
       attempts: reasons.length,
       reasons,
+      ...(failedWith === undefined ? {} : { credential: failedWith }),
       ...(retryAfter === undefined ? {} : { retry_after_ms: retryAfter }),
       ...(shownText !== "" ? { partial: true } : {})
     }

@@ -150,6 +150,7 @@ export const begin = Effect.fnUntraced(function* (
   }
 
   const blocks = contextBlocks(delimiter)
+  const { response_format: format } = request.preferences
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
       planner,
@@ -161,7 +162,7 @@ export const begin = Effect.fnUntraced(function* (
       unreachable,
       summary: blocks(summaries),
       mustAnswer,
-      responseFormat: request.preferences.response_format
+      responseFormat: format
     }),
     tools: Array.from(tools.values())
   })
@@ -188,6 +189,7 @@ export const begin = Effect.fnUntraced(function* (
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],
       toolChoice: mustAnswer ? "none" : "auto",
+      ...(format !== "text" && { outputSchema: format.schema }),
       ...(request.sampling !== undefined && ofSampling(request.sampling))
     })
   }

@@ -49,6 +49,8 @@ export interface Snapshot {
   readonly open: ReadonlyArray<readonly [TaskId, PlanTask]>
   /** Why the attempts of the step have failed. */
   readonly failures: ReadonlyArray<ProviderErrorReason>
+  /** The credential of the last one of those. */
+  readonly failedWith: string | undefined
   /** The text of an answer that has not ended. */
   readonly shownText: string
 }
@@ -223,8 +225,8 @@ export class PlanRun {
 
   /** What the plan was doing at this instant: who ends it blames that. */
   snapshot(): Snapshot {
-    const { failures = [], shownText = "" } = this.#step ?? {}
-    return { stage: this.stage, failedIn: this.stages.failedIn, open: this.tasks.open, failures, shownText }
+    const { failedWith, failures = [], shownText = "" } = this.#step ?? {}
+    return { stage: this.stage, failedIn: this.stages.failedIn, open: this.tasks.open, failures, failedWith, shownText }
   }
 
   message(role: Message["role"], parts: ReadonlyArray<MessagePart>, now: number) {

@@ -101,7 +101,14 @@ const answerTo = Effect.fnUntraced(function* (
   const request = Effect.sync((): ModelRequest => {
     const base = asked.question()
     const messages = tail.length === 0 ? base.messages : [...base.messages, ...tail]
-    return { ...base, messages, maxOutputTokens: isLimited ? base.maxOutputTokens : undefined }
+    // The rest of a text does not match what the whole of it has to.
+    const isBegun = textOf(kept).trim() !== ""
+    return {
+      ...base,
+      messages,
+      maxOutputTokens: isLimited ? base.maxOutputTokens : undefined,
+      outputSchema: isBegun ? undefined : base.outputSchema
+    }
   })
   for (;;) {
     const { mayCall } = asked

@@ -87,7 +87,10 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
     heard,
     reported: (attempt, usage, cost_usd) => state.reportUsage({ step, attempt, usage, cost_usd }),
     ended: () => run.countUsage(),
-    failed: (reason) => void state.failures.push(reason),
+    failed: (reason, credential) => {
+      state.failures.push(reason)
+      state.failedWith = credential
+    },
     retrying: Effect.fnUntraced(function* (retry) {
       const { attempt, model, error, next } = retry
       useModel(run, next.model)

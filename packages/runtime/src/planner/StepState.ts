@@ -13,6 +13,8 @@ export interface AttemptUsage {
 export class StepState {
   /** Why attempts have failed so far. */
   readonly failures: Array<ProviderErrorReason> = []
+  /** The credential of the last one of those, as configured. */
+  failedWith: string | undefined = undefined
   /** The attempts that readers have seen a delta of, without those that were retracted. */
   readonly shown = new Set<number>()
   #keptText = ""

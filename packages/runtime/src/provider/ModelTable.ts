@@ -10,6 +10,8 @@ export interface Model {
   readonly outputLimit?: number
   /** It thinks without being asked to, and may be silent for long. */
   readonly isReasoning: boolean
+  /** Its provider holds an answer to a JSON Schema. */
+  readonly structuredOutput?: boolean
   /** Fields of `Sampling` that its provider answers with an error. */
   readonly refuses?: ReadonlyArray<string>
   /** US dollars for a million tokens. `cached` is for what was read from a cache, where that costs less. */

@@ -33,6 +33,11 @@ export interface ProviderRequest {
    * `facts`.
    */
   readonly maxOutputTokens?: number | undefined
+  /**
+   * What the text of the answer has to match, for a model that can be held to it. The adapter leaves it out where its wire, or its provider's part of
+   * JSON Schema, does not have it: the planner checks the answer all the same.
+   */
+  readonly outputSchema?: JsonSchema | undefined
   /** It has nothing that the table says that the model refuses. The adapter leaves out what its wire does not have. */
   readonly sampling?: Omit<Sampling, "max_tokens"> | undefined
 }

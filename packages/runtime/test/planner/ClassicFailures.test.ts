@@ -38,7 +38,7 @@ describe("with retries off, the plan fails at once and says why", () => {
       const error = single(events, "error")
       assert.deepInclude(error, { code: `provider_${reason}`, retryable: true, stage: "provider" })
       assert.notStrictEqual(error.message, "")
-      assert.deepStrictEqual(error.data, { attempts: 1, reasons: [reason], partial: true })
+      assert.deepStrictEqual(error.data, { attempts: 1, reasons: [reason], credential: "scripted-1", partial: true })
       assert.strictEqual(asked, 1)
       assert.deepStrictEqual(history.at(-1), [{ type: "text", text: "Half an answer", partial: true }])
     })

@@ -62,6 +62,7 @@ describe("Step", () => {
       assert.deepStrictEqual(failure.data, {
         attempts: 4,
         reasons: ["rate_limited", "server_error", "overloaded", "transport"],
+        credential: "scripted-1",
         partial: true
       })
       assert.strictEqual(assemble(events), "kept")

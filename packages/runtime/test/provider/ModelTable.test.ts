@@ -15,10 +15,19 @@ describe("models.json", () => {
   })
 
   it.each(Object.entries(table))("says of %s what can be true", (_, model) => {
-    const { contextWindow, outputLimit = 1, isReasoning, price, refuses = [], ...others } = model
+    const {
+      contextWindow,
+      outputLimit = 1,
+      isReasoning,
+      price,
+      refuses = [],
+      structuredOutput = true,
+      ...others
+    } = model
     assert.deepStrictEqual(others, {})
     assert.includeMembers(Object.keys(Sampling.fields), [...refuses])
     assert.notInclude(refuses, "max_tokens")
+    assert.isTrue(structuredOutput)
     assert.isBoolean(isReasoning)
     assert.isTrue(Number.isInteger(contextWindow) && contextWindow >= 4_000 && contextWindow <= 10_000_000)
     assert.isTrue(Number.isInteger(outputLimit) && outputLimit >= 1 && outputLimit <= contextWindow)

@@ -109,7 +109,10 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
   const random = new SeededRandom(`run ${scenario.seed}`)
   const loop = new Loop(random.of("order"))
   const world = new World(loop, random)
-  await (tokenizer ??= import("gpt-tokenizer/encoding/o200k_base"))
+  await (tokenizer ??= Promise.all([
+    import("gpt-tokenizer/bpeRanks/o200k_base"),
+    import("gpt-tokenizer/encoding/o200k_base")
+  ]))
   // PGlite is loaded by runs on it alone.
   const pglite =
     options.store === "pglite" ? await (await import("./world/PgliteStore.ts")).open(overrides.sqlClient) : undefined

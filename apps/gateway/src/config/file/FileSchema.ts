@@ -15,6 +15,7 @@ const FileModel = Schema.Struct({
   context_window: Schema.optionalKey(Tokens(100)),
   output_limit: Schema.optionalKey(Tokens(1)),
   reasoning: Schema.optionalKey(Schema.Boolean),
+  structured_output: Schema.optionalKey(Schema.Boolean),
   refuses: Schema.optionalKey(Schema.Array(Schema.Literals(Struct.keys(Struct.omit(Sampling.fields, ["max_tokens"]))))),
   price: Schema.optionalKey(Schema.Struct({ input: Dollars, cached: Schema.optionalKey(Dollars), output: Dollars }))
 })

@@ -43,7 +43,7 @@ providers:
     models: { one: { context_window: 1000 } }
     timeouts: { first_token: 3s, idle: 2s, attempt: 1m }
 models:
-  gpt-5: { context_window: 200000, output_limit: 1000, reasoning: false, refuses: [stop], price: { input: 1, cached: 0.5, output: 2 } }
+  gpt-5: { context_window: 200000, output_limit: 1000, reasoning: false, refuses: [stop], structured_output: false, price: { input: 1, cached: 0.5, output: 2 } }
 `
 
 const SECRET_KEY = Buffer.alloc(32, 7).toString("base64")
@@ -113,6 +113,7 @@ describe("the configuration file", () => {
         outputLimit: 1_000,
         isReasoning: false,
         refuses: ["stop"],
+        structuredOutput: false,
         price: { input: 1, cached: 0.5, output: 2 }
       })
     }).pipe(Effect.scoped)

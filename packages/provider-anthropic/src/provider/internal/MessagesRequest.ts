@@ -2,6 +2,7 @@ import type { FilePart, MessagePart } from "@bowline/domain/session/Message"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { fileNote, fileText, isImage, isPdf } from "@bowline/runtime/unstable/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { isStrict } from "@bowline/runtime/unstable/provider/StrictSchema"
 import { fromSigned } from "./Thought.ts"
 
 interface Block {
@@ -91,12 +92,19 @@ const toTurns = ({ messages }: ProviderRequest, provider: string): ReadonlyArray
 const cached = (blocks: ReadonlyArray<Block>): ReadonlyArray<Block> =>
   blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, cache_control: { type: "ephemeral" } } : block))
 
+/** The wire refuses schemas beyond its own part of JSON Schema. */
+const formatOf = ({ outputSchema }: ProviderRequest): object =>
+  outputSchema === undefined || !isStrict(outputSchema, { needsAll: false })
+    ? {}
+    : { output_config: { format: { type: "json_schema", schema: outputSchema } } }
+
 /** The body of a request in the Messages format. Thoughts that `provider` has signed are sent back to it unchanged. */
 export const toMessagesRequest = (request: ProviderRequest, provider: string): object => ({
   model: request.model,
   max_tokens: limitOf(request),
   stream: true,
   ...(request.sampling !== undefined && samplingOf(request.sampling)),
+  ...formatOf(request),
   ...(request.system.trim() === "" ? {} : { system: cached([{ type: "text", text: request.system }]) }),
   messages: toTurns(request, provider).map((turn, at, { length }) =>
     at === length - 1 ? { ...turn, content: cached(turn.content) } : turn

@@ -1,6 +1,7 @@
 import type { FilePart, Message, MessagePart } from "@bowline/domain/session/Message"
 import { fileNote, fileUrl, isImage, isPdf } from "@bowline/runtime/unstable/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { answerSchema } from "./AnswerSchema.ts"
 
 type Entry = Pick<Message, "role" | "parts">
 
@@ -116,6 +117,11 @@ const samplingOf = ({ reasoning_effort, temperature, top_p }: NonNullable<Provid
   ...(reasoning_effort !== undefined && { reasoning: { effort: reasoning_effort } })
 })
 
+const formatOf = (request: ProviderRequest): object => {
+  const schema = answerSchema(request)
+  return schema === undefined ? {} : { text: { format: { type: "json_schema", ...schema } } }
+}
+
 /**
  * The body of a request in the Responses format. The server is to store nothing. Reasoning is sent only if `provider` has signed
  * it; partial text never is.
@@ -130,6 +136,7 @@ export const toResponsesRequest = (request: ProviderRequest, provider: string): 
   input: request.messages.flatMap((entry) => fromEntry(entry, provider)),
   ...(request.maxOutputTokens === undefined ? {} : { max_output_tokens: request.maxOutputTokens }),
   ...(request.sampling !== undefined && samplingOf(request.sampling)),
+  ...formatOf(request),
   // Servers refuse `tool_choice` without tools.
   ...(request.tools.length === 0
     ? {}

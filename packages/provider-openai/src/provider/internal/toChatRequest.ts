@@ -1,6 +1,7 @@
 import type { FilePart, Message } from "@bowline/domain/session/Message"
 import { fileNote, fileText, fileUrl, isImage, isPdf } from "@bowline/runtime/unstable/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { answerSchema } from "./AnswerSchema.ts"
 
 type Entry = Pick<Message, "role" | "parts">
 
@@ -62,6 +63,11 @@ const limitOf = ({ model, maxOutputTokens }: ProviderRequest): object => {
     : { max_tokens: maxOutputTokens }
 }
 
+const formatOf = (request: ProviderRequest): object => {
+  const json_schema = answerSchema(request)
+  return json_schema === undefined ? {} : { response_format: { type: "json_schema", json_schema } }
+}
+
 /** The body of a request in the Chat Completions format. Reasoning and partial text are never sent. */
 export const toChatRequest = (request: ProviderRequest): object => ({
   model: request.model,
@@ -69,6 +75,7 @@ export const toChatRequest = (request: ProviderRequest): object => ({
   stream_options: { include_usage: true },
   ...limitOf(request),
   ...request.sampling,
+  ...formatOf(request),
   messages: [
     ...(request.system === "" ? [] : [{ role: "system", content: request.system }]),
     ...request.messages.flatMap(fromEntry)

@@ -62,6 +62,16 @@ export const ChatBody = Schema.fromJsonString(
       )
     ),
     tool_choice: Schema.optionalKey(Schema.Literals(["auto", "none"])),
+    response_format: Schema.optionalKey(
+      Schema.Struct({
+        type: Schema.tag("json_schema"),
+        json_schema: Schema.Struct({
+          name: Schema.String,
+          schema: Schema.Record(Schema.String, Schema.Json),
+          strict: Schema.Boolean
+        })
+      })
+    ),
     temperature: Schema.optionalKey(Schema.Finite),
     top_p: Schema.optionalKey(Schema.Finite),
     stop: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),

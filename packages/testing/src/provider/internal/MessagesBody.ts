@@ -22,6 +22,11 @@ export const MessagesBody = Schema.fromJsonString(
       )
     ),
     tool_choice: Schema.optionalKey(Schema.Struct({ type: Schema.Literals(["auto", "none"]) })),
+    output_config: Schema.optionalKey(
+      Schema.Struct({
+        format: Schema.Struct({ type: Schema.tag("json_schema"), schema: Schema.Record(Schema.String, Schema.Json) })
+      })
+    ),
     temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
     top_p: Schema.optionalKey(Schema.Finite),
     stop_sequences: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))

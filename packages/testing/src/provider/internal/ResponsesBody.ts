@@ -85,6 +85,16 @@ export const ResponsesBody = Schema.fromJsonString(
       )
     ),
     tool_choice: Schema.optionalKey(Schema.Literals(["auto", "none"])),
+    text: Schema.optionalKey(
+      Schema.Struct({
+        format: Schema.Struct({
+          type: Schema.tag("json_schema"),
+          name: Schema.String,
+          schema: Schema.Record(Schema.String, Schema.Json),
+          strict: Schema.Boolean
+        })
+      })
+    ),
     temperature: Schema.optionalKey(Schema.Finite),
     top_p: Schema.optionalKey(Schema.Finite),
     reasoning: Schema.optionalKey(Schema.Struct({ effort: Schema.String }))
