@@ -22,7 +22,15 @@ export const forDemo = (values: Values, file: ConfigFile): { readonly values: Va
 })
 
 /** Settings that nobody sets for a demo. */
-const ofProduction = ["apiKeys", "databaseUrl", "model", "fallbackModels", "summaryModel"] as const
+const ofProduction = [
+  "apiKeys",
+  "databaseUrl",
+  "publicHosts",
+  "publicUrl",
+  "model",
+  "fallbackModels",
+  "summaryModel"
+] as const
 
 /** The key of each provider that the gateway knows by itself. */
 const keys = new Map<string, SettingName>(Object.entries(knownProviders).map(([name, { sets }]) => [name, sets.apiKey]))

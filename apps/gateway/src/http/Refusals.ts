@@ -53,6 +53,13 @@ export const invalid = (all: ReadonlyArray<Issue>): Refused => {
   return new Refused({ code: "invalid_request", detail, issues, ...(rest > 0 && { issues_left_out: rest }) })
 }
 
+/** What is wrong, in one line: of many issues the first ten. */
+export const saidOf = ({ detail, issues = [] }: Refused): string =>
+  issues
+    .slice(0, 10)
+    .map(({ message, path }) => (path === "" ? message : `${path}: ${message}`))
+    .join("; ") || detail
+
 /** A bug. The log has its cause; the caller gets the id under which to find it. */
 export const internal = new Refused({ code: "internal", detail: "The log has the cause under this request_id" })
 

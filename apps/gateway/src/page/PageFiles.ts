@@ -1,6 +1,5 @@
 import { Effect } from "effect"
-import type { HttpServerRequest } from "effect/http"
-import { HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import Negotiator from "negotiator"
 import { existsSync } from "node:fs"
 import { readdir, readFile } from "node:fs/promises"

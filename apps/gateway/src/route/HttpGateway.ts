@@ -13,9 +13,9 @@ import * as RequestMiddleware from "../http/RequestMiddleware.ts"
 import * as ConsolePages from "../page/ConsolePages.ts"
 import * as DocsPages from "../page/DocsPages.ts"
 import * as LoginRoutes from "../page/LoginRoutes.ts"
-import * as McpEdge from "../edge/mcp/McpEdge.ts"
 import * as McpRoutes from "../edge/mcp/McpRoutes.ts"
-import * as OpenAiEdge from "../edge/openai/OpenAiEdge.ts"
+import * as RpcMessage from "../edge/mcp/RpcMessage.ts"
+import * as OpenAiError from "../edge/openai/OpenAiError.ts"
 import * as ResponseRoutes from "../edge/response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
@@ -47,7 +47,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(DocsPages.layer),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges], ConsolePages.make))
+  Layer.provide(RequestMiddleware.layer([OpenAiError.edge, RpcMessage.edge, ...A2aEdge.edges], ConsolePages.make))
 )
 
 /** Every route of the gateway, served. */

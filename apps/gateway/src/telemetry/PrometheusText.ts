@@ -8,9 +8,6 @@ const units: { readonly [unit: string]: string } = { s: "_seconds", By: "_bytes"
 export const nameOf = ({ name, type, unit = "" }: Instrument.Instrument): string =>
   `${name.replaceAll(".", "_")}${units[unit] ?? ""}${type === "counter" ? "_total" : ""}`
 
-/** The name of a label in the text for Prometheus. */
-export const labelOf = (name: string): string => name.replaceAll(".", "_")
-
 /** All that this process has measured, in the text format 0.0.4 of Prometheus. */
 export const text: Effect.Effect<string> = Effect.suspend(() => {
   const names = new Map(Instrument.all().map((instrument) => [instrument.name, nameOf(instrument)]))

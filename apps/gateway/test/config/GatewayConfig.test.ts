@@ -281,6 +281,8 @@ describe("a gateway without a provider that can answer", () => {
       { BOWLINE_HOST: "0.0.0.0", BOWLINE_API_KEYS: "ann=key" },
       missing("OPENAI_API_KEY", any, "BOWLINE_API_KEYS, BOWLINE_HOST are")
     ],
+    [{ BOWLINE_PUBLIC_HOSTS: "bowline.example" }, missing("OPENAI_API_KEY", any, "BOWLINE_PUBLIC_HOSTS is")],
+    [{ BOWLINE_PUBLIC_URL: "https://bowline.example" }, missing("OPENAI_API_KEY", any, "BOWLINE_PUBLIC_URL is")],
     [{ BOWLINE_MODEL: "anthropic/claude-sonnet-4-5" }, missing("ANTHROPIC_API_KEY", "", "BOWLINE_MODEL is")],
     [{ BOWLINE_MODEL: "openai/gpt-5-mini" }, missing("OPENAI_API_KEY", "", "BOWLINE_MODEL is")],
     [{ BOWLINE_MODEL: "local/llama" }, missing("OPENAI_API_KEY", any, "BOWLINE_MODEL is")]

@@ -1,7 +1,10 @@
 import { all, type Instrument, type LabelValues } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { parser } from "@prometheus-io/lezer-promql"
 import { assert } from "@effect/vitest"
-import { labelOf, nameOf } from "../../src/telemetry/PrometheusText.ts"
+import { nameOf } from "../../src/telemetry/PrometheusText.ts"
+
+/** The name of a label in the text for Prometheus. */
+export const labelOf = (name: string): string => name.replaceAll(".", "_")
 
 type SyntaxNode = ReturnType<typeof parser.parse>["topNode"]
 

@@ -2,7 +2,8 @@ import { all, type Instrument } from "@bowline/runtime/unstable/telemetry/Instru
 import { assert, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { labelOf, nameOf } from "../../src/telemetry/PrometheusText.ts"
+import { nameOf } from "../../src/telemetry/PrometheusText.ts"
+import { labelOf } from "./PromQl.ts"
 import "@bowline/storage-sql/SqlStore"
 import "../../src/Gateway.ts"
 

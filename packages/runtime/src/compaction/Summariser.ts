@@ -10,11 +10,12 @@ import type { Subject } from "../asking/Retries.ts"
 import * as Target from "../asking/Target.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
-import type { SessionStore } from "../store/SessionStore.ts"
+import type { Entry } from "../provider/LegalHistory.ts"
+import type { HandedBack, SessionStore } from "../store/SessionStore.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
+import * as ToolName from "../tool/ToolName.ts"
 import { CompactionHealth } from "./CompactionHealth.ts"
 import * as ContextBudget from "./ContextBudget.ts"
-import { waitingTasks } from "./RemoteTasks.ts"
 import * as Summary from "./Summary.ts"
 import * as TokenEstimate from "./TokenEstimate.ts"
 
@@ -129,4 +130,22 @@ export const make = (parts: Parts) => {
     })
     return undefined
   })
+}
+
+/** The peers' ids of the tasks that they have handed back, by the newest call of each skill. */
+const waitingTasks = (
+  messages: ReadonlyArray<Entry>,
+  waiting: ReadonlyArray<HandedBack>
+): ReadonlyMap<TaskId, string> => {
+  const tasks = new Map(waiting.map((task) => [ToolName.forSkill(task.agent, task.skill), task.remote_task_id]))
+  const newest = new Map<string, TaskId>()
+  for (const part of messages.flatMap(({ parts }) => parts)) {
+    if (part.type === "tool_call") newest.set(part.tool, part.task_id)
+  }
+  return new Map(
+    Array.from(newest).flatMap(([tool, task_id]) => {
+      const remote = tasks.get(tool)
+      return remote === undefined ? [] : [[task_id, remote] as const]
+    })
+  )
 }

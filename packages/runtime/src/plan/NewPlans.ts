@@ -10,7 +10,7 @@ import {
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Option, Schedule, type Schema } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Schema } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
@@ -125,10 +125,12 @@ export class NewPlans extends Context.Service<
       ): Effect.fn.Return<Apart, StorageError> {
         const { prior_summary, session_id: name, ...rest } = asked
         const request = { ...rest, session_ttl_ms: 0 }
-        const known = name === undefined ? Option.none() : yield* findSession(caller, name)
-        if (Option.isNone(known))
+        const finding = name === undefined ? Effect.undefined : sessions.find(caller, name)
+        const known = yield* Effect.catchTag(finding, "NotFound", () => Effect.undefined)
+        if (known === undefined) {
           return { request: { ...request, ...(prior_summary !== undefined && { prior_summary }) } }
-        const { session_id } = known.value
+        }
+        const { session_id } = known
         const [told, { priors, text }] = yield* Effect.all([sessions.history(session_id), sessions.summary(session_id)])
         const summaries = [...priors, text ?? "", prior_summary ?? ""].filter((summary) => summary !== "")
         return {
@@ -136,12 +138,6 @@ export class NewPlans extends Context.Service<
           told
         }
       })
-
-      const findSession = (caller: CallerName, name: string) =>
-        sessions.find(caller, name).pipe(
-          Effect.asSome,
-          Effect.catchTag("NotFound", () => Effect.succeedNone)
-        )
 
       /** Ends the plans of a session that nobody reads. One that is read runs on: then the session is busy. */
       const endUnread = Effect.fnUntraced(

@@ -8,7 +8,6 @@ import * as Monotonic from "../process/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
-import { truncate } from "../tool/Envelope.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
@@ -39,7 +38,7 @@ const shownArtifact = (
   limit: number
 ): ShownEvent => {
   const { content, mediaType: media_type, name, verified } = artifact
-  const { text, truncated } = truncate(typeof content === "string" ? content : JSON.stringify(content), limit)
+  const { text, truncated } = Envelope.truncate(typeof content === "string" ? content : JSON.stringify(content), limit)
   const shown = { task_id, content: truncated ? text : content, media_type, truncated }
   return {
     event: "task.artifact",
@@ -226,7 +225,7 @@ class StepCalls {
 
   #answer(prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart {
     const { task_id, tool } = prepared.part
-    const { text } = truncate(result.content, this.#options.resultLimit)
+    const { text } = Envelope.truncate(result.content, this.#options.resultLimit)
     const isRemote = prepared._tag !== "Refused" && (prepared.tool.kind === "peer" || prepared.tool.kind === "mcp")
     const { verified = "unknown", note } = result
     const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }

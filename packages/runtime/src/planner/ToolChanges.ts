@@ -1,7 +1,6 @@
 import { Array as Arrays, Effect, Result, Struct } from "effect"
 import { truncate } from "../tool/Envelope.ts"
 import type { Tool } from "../tool/Tool.ts"
-import type { Found, Given, OfferedServer } from "./McpServers.ts"
 import * as McpServers from "./McpServers.ts"
 import type { Notice } from "./MissingTools.ts"
 
@@ -11,7 +10,7 @@ const maxChanges = 20
 /** How many characters of a changed description the caller gets. */
 const maxDescription = 500
 
-const hasChanged = ({ changes, connection }: Found): Effect.Effect<boolean> =>
+const hasChanged = ({ changes, connection }: McpServers.Found): Effect.Effect<boolean> =>
   connection === undefined || changes > maxChanges ? Effect.succeed(false) : connection.hasChanged
 
 /** Tells the caller which of these tools have changed, server by server: who approves a call has to know what the tool says of itself now. */
@@ -28,13 +27,16 @@ export const noticesOf = (tools: Iterable<Tool>): ReadonlyArray<Notice> => {
   })
 }
 
-const restless = ({ terms: { name } }: OfferedServer): Notice => {
+const restless = ({ terms: { name } }: McpServers.OfferedServer): Notice => {
   const message = `The tools of the MCP server ${name} were listed again ${maxChanges} times. What it changes from now on is left out of this plan.`
   return { event: "notice", data: { code: "mcp_restless", message, data: { server: name } } }
 }
 
 /** Lists the tools of a server that has changed them. A server that cannot be reached now, or that never stops, keeps those that it had. */
-const listAgain = Effect.fnUntraced(function* (found: Found, given: Given): Effect.fn.Return<Found> {
+const listAgain = Effect.fnUntraced(function* (
+  found: McpServers.Found,
+  given: McpServers.Given
+): Effect.fn.Return<McpServers.Found> {
   const { changes, connection, server } = found
   if (connection === undefined) return found
   const changed = { ...found, changes: changes + 1 }
@@ -47,9 +49,9 @@ const listAgain = Effect.fnUntraced(function* (found: Found, given: Given): Effe
 
 /** Lists the tools of the servers that have changed them, side by side. Undefined if none has. */
 export const listChanged = Effect.fnUntraced(function* (
-  servers: ReadonlyArray<Found>,
-  given: Given
-): Effect.fn.Return<ReadonlyArray<Found> | undefined> {
+  servers: ReadonlyArray<McpServers.Found>,
+  given: McpServers.Given
+): Effect.fn.Return<ReadonlyArray<McpServers.Found> | undefined> {
   const outdated = new Set(yield* Effect.filter(servers, hasChanged))
   if (outdated.size === 0) return undefined
   return yield* Effect.forEach(

@@ -15,9 +15,7 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 /** Ends after the `done` frame or a `reconnect`. */
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
-/**
- * The frames for one reader.
- */
+/** The frames for one reader. */
 export interface Reading {
   readonly frames: PlanReader
   /**

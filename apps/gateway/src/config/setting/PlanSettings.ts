@@ -73,12 +73,12 @@ export const planSettings = {
   loopRepeats: setting(integer(0, 1_000), {
     path: ["loop", "repeats"],
     default: "5",
-    doc: "calls in a row with the same arguments and the same result before the model is told; 0: never"
+    doc: "calls in a row with the same arguments and the same result before the model is notified; 0: never"
   }),
   loopPairs: setting(integer(0, 1_000), {
     path: ["loop", "pairs"],
     default: "4",
-    doc: "rounds of two calls that alternate with the same results before the model is told; 0: never"
+    doc: "rounds of two calls that alternate with the same results before the model is notified; 0: never"
   }),
   sensitiveTools: listSetting(globs, {
     path: ["tools", "sensitive"],

@@ -1,6 +1,6 @@
 import { A2aError, type ErrorName } from "@bowline/a2a/unstable/server/A2aError"
 import { problems } from "@bowline/protocol/unstable/api/Problem"
-import type { Refused, RefusalBody } from "../../http/Refusals.ts"
+import { type Refused, type RefusalBody, saidOf } from "../../http/Refusals.ts"
 import type { Edge } from "../../http/RequestMiddleware.ts"
 import { type Binding, rest, rpc } from "./Binding.ts"
 
@@ -27,12 +27,11 @@ const errorOf = ({ code }: Refused): ErrorName => {
 
 /** A refusal of the gateway as an error of A2A. */
 export const toA2aError = (refused: Refused): A2aError => {
-  const { code, detail, issues = [], plan_id } = refused
+  const { code, issues = [], plan_id } = refused
   const { retryable, status } = problems[code]
-  const named = issues.slice(0, 10).map(({ message, path }) => (path === "" ? message : `${path}: ${message}`))
   return new A2aError({
     error: errorOf(refused),
-    message: named.length === 0 ? detail : named.join("; "),
+    message: saidOf(refused),
     metadata: { code, retryable: String(retryable), ...(plan_id !== undefined && { plan_id }) },
     violations: issues,
     status: code === "hops_exceeded" ? 400 : status

@@ -134,26 +134,14 @@ export const list = Effect.fnUntraced(function* (
   if (pageToken !== undefined && cursor === undefined) {
     return yield* invalidParams([{ path: "pageToken", message: "Expected the nextPageToken of another page" }])
   }
-  const session =
-    contextId === undefined
-      ? Option.none()
-      : yield* sessions.find(caller, contextId).pipe(
-          Effect.asSome,
-          Effect.catchTag("NotFound", () => Effect.succeedNone)
-        )
-  const none = { items: [], next: null, total: 0 }
-  const { items, next, total } =
-    contextId !== undefined && Option.isNone(session)
-      ? none
-      : yield* services.tasks.list(
-          caller,
-          {
-            ...Option.match(session, { onNone: () => ({}), onSome: ({ session_id }) => ({ session: session_id }) }),
-            ...(standing !== undefined && { standing }),
-            ...(since !== undefined && { since })
-          },
-          { limit: pageSize, ...(cursor !== undefined && { cursor }) }
-        )
+  const { items, next, total } = yield* Effect.gen(function* () {
+    const filter = {
+      ...(contextId !== undefined && { session: (yield* sessions.find(caller, contextId)).session_id }),
+      ...(standing !== undefined && { standing }),
+      ...(since !== undefined && { since })
+    }
+    return yield* services.tasks.list(caller, filter, { limit: pageSize, ...(cursor !== undefined && { cursor }) })
+  }).pipe(Effect.catchTag("NotFound", () => Effect.succeed({ items: [], next: null, total: 0 })))
   const isBrief = !includesArtifacts && historyLength === 0
   const whole = isBrief
     ? undefined

@@ -35,7 +35,7 @@ export interface Change {
 }
 
 /** The seq, and for a later plan of the task also its number. */
-const idOf = ({ plan, seq }: Cursor): string => (plan === 0 ? String(seq) : `${plan}.${seq}`)
+export const idOf = ({ plan, seq }: Cursor): string => (plan === 0 ? String(seq) : `${plan}.${seq}`)
 
 export const changeAt = (at: Cursor, updates: ReadonlyArray<ServedUpdate>): Change => ({ id: idOf(at), at, updates })
 
@@ -57,9 +57,10 @@ export interface OpenTask {
   readonly at: Cursor
   readonly plan: TaskPlan
   readonly missed: ReadonlyArray<Change>
-  /** The id of the place. */
-  readonly id: string
 }
+
+const foldOf = (task: PlanId, first: TaskPlan): TaskFold =>
+  new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first)
 
 export const notFound = (id: string): A2aError =>
   new A2aError({ error: "TaskNotFound", message: `There is no task ${JSON.stringify(id.slice(0, 100))}` })
@@ -87,7 +88,7 @@ export const open = Effect.fnUntraced(
     }
     const chain = yield* services.tasks.plans(caller, task)
     const [first] = chain
-    const fold = new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first)
+    const fold = foldOf(task, first)
     for (const id of decided) fold.decide(id)
     const missed: Array<Change> = []
     let at: Cursor = { plan: 0, seq: 0 }
@@ -128,7 +129,7 @@ export const open = Effect.fnUntraced(
         { path: "Last-Event-ID", message: "Expected no more than the last event of the task" }
       ])
     }
-    return { caller, task, fold, at, plan, missed, id: idOf(at) } satisfies OpenTask
+    return { caller, task, fold, at, plan, missed } satisfies OpenTask
   },
   (opening, _services, _caller, task) => Effect.catchTag(opening, "NotFound", () => Effect.fail(notFound(task)))
 )
@@ -136,10 +137,9 @@ export const open = Effect.fnUntraced(
 /** The task before its first event. */
 export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: CallerName, task: PlanId) {
   const [plan] = yield* tasks.plans(caller, task)
-  const fold = new TaskFold(task, plan.plan.external_session_id ?? plan.plan.session_id, plan)
+  const fold = foldOf(task, plan)
   fold.begin(plan)
-  const at: Cursor = { plan: 0, seq: 0 }
-  return { caller, task, fold, at, plan, missed: [], id: idOf(at) } satisfies OpenTask
+  return { caller, task, fold, at: { plan: 0, seq: 0 }, plan, missed: [] } satisfies OpenTask
 })
 
 /** The place behind all that is stored of the task. */
@@ -150,7 +150,7 @@ const taskOf = Effect.fnUntraced(function* (
   chain: readonly [ToldPlan, ...ReadonlyArray<ToldPlan>]
 ) {
   const [first] = chain
-  const fold = new TaskFold(first.task_id, first.plan.external_session_id ?? first.plan.session_id, first)
+  const fold = foldOf(first.task_id, first)
   for (const [index, told] of chain.entries()) {
     fold.begin(told)
     for (const event of (yield* PlanGist.read(store, told)).events) fold.tell(event, event.seq)

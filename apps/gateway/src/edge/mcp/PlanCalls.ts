@@ -11,7 +11,6 @@ import { resultOf } from "../../http/JsonAnswer.ts"
 import type { Refusal } from "../../http/Refusals.ts"
 import type { Call } from "./GatewayTools.ts"
 import * as PlanWaits from "./PlanWaits.ts"
-import type { Look, Outcome } from "./PlanWaits.ts"
 
 type Asking = Extract<Call, { readonly _tag: "Ask" }>
 type Looking = Extract<Call, { readonly _tag: "Result" }>
@@ -62,7 +61,7 @@ export const make = Effect.gen(function* () {
     )
   }
 
-  const ask = (sender: Sender, call: Asking, look: Look) =>
+  const ask = (sender: Sender, call: Asking, look: PlanWaits.Look) =>
     Effect.flatMap(start(sender, call), (reading) => hold(sender.caller, reading, call.wait_ms, look))
 
   /** Ends the plan of a call that waits at another replica. One that was handed out goes on. */
@@ -83,7 +82,7 @@ export const make = Effect.gen(function* () {
   const resume = Effect.fnUntraced(function* (
     caller: CallerName,
     { approval, decision, isHandedOut, wait_ms }: Resuming,
-    look: Look
+    look: PlanWaits.Look
   ) {
     if (decision !== undefined) {
       const decider = { caller, isAdmin: false }
@@ -94,11 +93,11 @@ export const make = Effect.gen(function* () {
     return yield* Effect.interruptible(watch(caller, reading, wait_ms, look))
   })
 
-  const look = (caller: CallerName, { plan_id, wait_ms }: Looking, look: Look) =>
+  const look = (caller: CallerName, { plan_id, wait_ms }: Looking, look: PlanWaits.Look) =>
     Effect.flatMap(streams.read(caller, plan_id, 0), (reading) => watch(caller, reading, wait_ms, look))
 
   /** Makes a call. Interrupting it ends the plan that it has started, unless that was handed out. */
-  const run = (sender: Sender, call: Call, onFrame: Look): Effect.Effect<Outcome, Refusal> => {
+  const run = (sender: Sender, call: Call, onFrame: PlanWaits.Look): Effect.Effect<PlanWaits.Outcome, Refusal> => {
     const { caller } = sender
     switch (call._tag) {
       // Not interrupted between the start of the plan and the wait for it, which is interruptible: nobody would end the plan.

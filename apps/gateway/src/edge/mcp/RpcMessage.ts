@@ -1,5 +1,7 @@
 import type { McpError } from "@bowline/protocol/unstable/mcp/McpApi"
-import { Data, Predicate } from "effect"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
+import { Data, identity, Predicate } from "effect"
+import type { Edge } from "../../http/RequestMiddleware.ts"
 
 /** The codes of JSON-RPC 2.0, and those of MCP. */
 export const code = {
@@ -81,3 +83,20 @@ export const resultOf = (id: Id, result: object) => ({ jsonrpc: "2.0", id, resul
 
 export const errorOf = (id: Id | null, { code, data, message }: Pick<RpcError, "code" | "message" | "data">) =>
   ({ jsonrpc: "2.0", id, error: { code, message, ...(data !== undefined && { data }) } }) satisfies McpError
+
+/** What is refused before it is read as JSON-RPC: every error at `/mcp` is one of JSON-RPC, without an id. */
+export const edge: Edge = {
+  // Like the router, this ignores case and repeated slashes.
+  path: /^\/+mcp(?:[/?]|$)/i,
+  refusal: ({ code: name, detail }, { request_id }) => {
+    const { retryable, status } = problems[name]
+    const isCallers = status < 500 && status !== 401 && status !== 429
+    const error = {
+      code: isCallers ? code.invalidRequest : code.internal,
+      message: detail,
+      data: { code: name, retryable, request_id }
+    }
+    return { body: errorOf(null, error), contentType: "application/json" }
+  },
+  adapt: identity
+}

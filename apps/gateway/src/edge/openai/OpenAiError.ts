@@ -1,7 +1,9 @@
 import type { Failure } from "@bowline/domain/plan/Outcome"
 import { problems } from "@bowline/protocol/unstable/api/Problem"
 import type { OpenAiError } from "@bowline/protocol/unstable/openai/OpenAiApi"
-import { type Refused, type RefusalBody, retryAfter } from "../../http/Refusals.ts"
+import { Headers } from "effect/http"
+import { type Refused, type RefusalBody, retryAfter, saidOf } from "../../http/Refusals.ts"
+import type { Edge } from "../../http/RequestMiddleware.ts"
 
 type Type = OpenAiError["error"]["type"]
 
@@ -27,16 +29,13 @@ export const make = (status: number, code: string, message: string, param: strin
 /** Clients ask again after a 409, a 429 and every status from 500 on, unless this tells them not to. */
 const retryHeaders = (isRetryable: boolean) => (isRetryable ? {} : { "x-should-retry": "false" })
 
-/** More of them help nobody who reads one line. */
-const maxIssues = 10
-
 /** A refusal in the shape of OpenAI's API. */
-export const fromRefused = ({ code, detail, issues = [], plan_id }: Refused): RefusalBody => {
+export const fromRefused = (refused: Refused): RefusalBody => {
+  const { code, issues = [], plan_id } = refused
   const { retryable, status } = problems[code]
-  const named = issues.slice(0, maxIssues).map(({ message, path }) => (path === "" ? message : `${path}: ${message}`))
   const param = issues.find(({ path }) => path !== "")?.path
   return {
-    body: make(status, code, named.length === 0 ? detail : named.join("; "), param),
+    body: make(status, code, saidOf(refused), param),
     contentType: "application/json",
     headers: { ...retryHeaders(retryable), ...(plan_id !== undefined && { "x-bowline-plan-id": plan_id }) }
   }
@@ -66,3 +65,16 @@ export const fromFailure = (failure: Failure) => {
 
 /** The same end as the last data of a stream. */
 export const chunkOf = (failure: Failure): OpenAiError => make(statusOf(failure), failure.code, failure.message)
+
+/** What OpenAI's clients expect of every path under `/v1`: their errors, and that a key may come in `api-key`, too. */
+export const edge: Edge = {
+  // Like the router, this ignores case and repeated slashes.
+  path: /^\/+v1(?:[/?]|$)/i,
+  refusal: fromRefused,
+  adapt: (request) => {
+    const { authorization, "api-key": key } = request.headers
+    return key === undefined || authorization !== undefined
+      ? request
+      : request.modify({ headers: Headers.set(request.headers, "authorization", `Bearer ${key}`) })
+  }
+}

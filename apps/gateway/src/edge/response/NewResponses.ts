@@ -21,7 +21,6 @@ import { invalid } from "../../http/Refusals.ts"
 import { readSentJson } from "../../http/RequestBody.ts"
 import * as ApprovalResponses from "./ApprovalResponses.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
-import { missing } from "./ItemReferences.ts"
 import * as ItemReferences from "./ItemReferences.ts"
 import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
@@ -57,7 +56,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       if (asks && !store) return yield* new NotFound({ what: "response" })
       return yield* plans.get(caller, plan_id)
     },
-    Effect.catchTag("NotFound", () => Effect.fail(missing("previous_response_id", "response")))
+    Effect.catchTag("NotFound", () => Effect.fail(ItemReferences.missing("previous_response_id", "response")))
   )
 
   /** The names of the agents and MCP servers that the plan of a request has. */

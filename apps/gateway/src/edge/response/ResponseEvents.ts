@@ -117,11 +117,6 @@ export class ResponseEvents {
     return events
   }
 
-  /** The plan runs, though it may not have told that yet. */
-  stand(): void {
-    this.#run()
-  }
-
   #read(event: PlanEvent): void {
     switch (event.event) {
       case "session":
@@ -129,9 +124,9 @@ export class ResponseEvents {
       case "queued":
         return this.#queue()
       case "plan":
-        return this.#run()
+        return this.stand()
       case "step":
-        this.#run()
+        this.stand()
         return this.#texts.endStep("commentary")
       case "text.delta":
       case "reasoning.delta":
@@ -171,7 +166,8 @@ export class ResponseEvents {
     this.#lifecycle("response.queued")
   }
 
-  #run(): void {
+  /** The plan runs, though it may not have told that yet. */
+  stand(): void {
     if (this.#progress._tag !== "Queued") return
     this.#progress = { _tag: "Running" }
     this.#lifecycle("response.in_progress")

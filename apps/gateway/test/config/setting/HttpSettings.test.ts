@@ -17,7 +17,7 @@ server: { public_hosts: [Bowline.Example., "[2001:DB8::1]", 10.0.0.1], rate_limi
 cors: { origins: ["https://app.example:8443", "chrome-extension://abc", http://localhost:5173] }
 http: { max_connections: 7, headers_timeout: 2s, request_timeout: 3s }
 `
-      const { effective, entry, http, rateLimit } = yield* load("gateway.yaml", text)
+      const { effective, entry, http, rateLimit } = yield* load("gateway.yaml", text, { OPENAI_API_KEY: "key" })
       assert.deepStrictEqual(entry, {
         publicHosts: ["bowline.example", "2001:db8::1", "10.0.0.1"],
         anyHost: false,

@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { type Binding, rest, rpc } from "../../../src/edge/a2a/Binding.ts"
-import { TaskEventText } from "../../../src/edge/a2a/TaskEventText.ts"
+import { TaskEventText } from "../../../src/edge/a2a/TaskEvents.ts"
 
 const status = (text: string, weight: "progress" | "change" | "final" = "progress"): ServedUpdate => ({
   _tag: "Status",
