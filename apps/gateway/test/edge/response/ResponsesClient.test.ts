@@ -190,9 +190,10 @@ describe("the client of OpenAI's Responses", () => {
 
   it.live("is told at once that its response waits for the conversation", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([[stall], [say("after")]])
+      const { provider, url } = yield* start([[stall], [say("after")]])
       const talk = { ...ask, conversation: "mine" }
       const first = yield* Effect.promise(() => responses(url).create({ ...talk, background: true }))
+      yield* provider.requests.awaitCount(1)
       const stream = yield* Effect.promise(() => responses(url).create({ ...talk, stream: true }))
       const [early, whole] = stream.tee()
       const queued = yield* take(early, ({ type }) => type === "response.queued")
