@@ -10,6 +10,8 @@ import type { PlanFrame } from "../store/EventRow.ts"
 import type { ReaderItem, Reading } from "./LivePlan.ts"
 import type { RemotePlan } from "./RemotePlans.ts"
 
+export type { RemotePlan }
+
 /**
  * How a plan that is followed ends for its reader. `Over`: the plan is over, and all of it was given. `Draining`: this process shuts down
  * first, and the plan goes on elsewhere. `Gone`: the plan was deleted.
