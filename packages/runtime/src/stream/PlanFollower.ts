@@ -8,9 +8,6 @@ import * as Alarm from "../process/Alarm.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { ReaderItem, Reading } from "./LivePlan.ts"
-import type { RemotePlan } from "./RemotePlans.ts"
-
-export type { RemotePlan }
 
 /**
  * How a plan that is followed ends for its reader. `Over`: the plan is over, and all of it was given. `Draining`: this process shuts down
@@ -48,7 +45,10 @@ type Read<A> = (
 interface Parts {
   readonly read: Read<PlanReading>
   readonly isDraining: Effect.Effect<boolean>
-  readonly watch: (plan: PlanId) => Effect.Effect<RemotePlan, never, Scope.Scope>
+  /** `news` waits until there may be something new in the store; nothing comes any more once it `isClosed`. */
+  readonly watch: (
+    plan: PlanId
+  ) => Effect.Effect<{ readonly news: Effect.Effect<void>; readonly isClosed: () => boolean }, never, Scope.Scope>
 }
 
 type Pulled<Item> = Pull.Pull<Array.NonEmptyReadonlyArray<Item>, StorageError>
