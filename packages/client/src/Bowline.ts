@@ -8,6 +8,7 @@ import type {
   Credential,
   McpServerStatus,
   Message,
+  Overview,
   Peer,
   PendingApproval,
   Plan,
@@ -46,6 +47,7 @@ export type {
   Json,
   McpServerStatus,
   Message,
+  Overview,
   Peer,
   PendingApproval,
   Plan,
@@ -86,6 +88,14 @@ export interface PlansQuery extends PageQuery {
   /** Looks in the question. */
   readonly q?: string | undefined
   /** For callers marked `admin`. */
+  readonly caller?: string | undefined
+}
+
+/** What an overview counts: the plans that were created within 7 days at most; in the last 24 h, if nothing is given. Times in ISO 8601. */
+export interface OverviewQuery {
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+  /** For callers marked `admin`, who get everybody's if they name nobody. */
   readonly caller?: string | undefined
 }
 
@@ -217,6 +227,8 @@ export const makeBowline = (system: System) => {
       list: (options?: Signal) =>
         list<"peers", Peer, { readonly mcp_servers: ReadonlyArray<McpServerStatus> }>("peers", {}, options)
     },
+    overview: (query: OverviewQuery = {}, options?: Signal): Promise<Overview> =>
+      call({ method: "GET", path: "/overview", query: { ...query } }, options),
     presets: {
       list: (options?: Signal) => list<"presets", Preset, object>("presets", {}, options)
     },

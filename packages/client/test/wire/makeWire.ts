@@ -38,7 +38,8 @@ const bodies = [
   "Preset",
   "Credential",
   "Peer",
-  "McpServerStatus"
+  "McpServerStatus",
+  "Overview"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
