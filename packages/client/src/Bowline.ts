@@ -5,11 +5,7 @@ import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, typ
 import type {
   Approval,
   Compacted,
-  Credential,
-  McpServerStatus,
   Message,
-  Overview,
-  Peer,
   PendingApproval,
   Plan,
   PlanRequest,
@@ -18,7 +14,9 @@ import type {
   Preset,
   Session
 } from "./Wire.ts"
+import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
+export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream } from "./PlanStream.ts"
 export type {
@@ -41,14 +39,10 @@ export type {
   AbortReason,
   Approval,
   Compacted,
-  Credential,
   Failure,
   Final,
   Json,
-  McpServerStatus,
   Message,
-  Overview,
-  Peer,
   PendingApproval,
   Plan,
   PlanFrame,
