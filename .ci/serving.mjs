@@ -2,23 +2,14 @@
 // install is, and ends with 1 if it is too large, or if the gateway does not answer.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { lstatSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { copyCheckout, environment } from "./setup.mjs"
+import { copyCheckout, environment, megabytesOf } from "./setup.mjs"
 
 /** Megabytes of node_modules, as `du -m` counts them. */
 const largest = 200
-
-/** Bytes on the disk. A file with several names counts once. */
-const sizeOf = (path, seen = new Set()) => {
-  const { blocks, ino, nlink } = lstatSync(path)
-  if (nlink > 1 && seen.has(ino)) return 0
-  seen.add(ino)
-  const within = lstatSync(path).isDirectory() ? readdirSync(path).map((name) => sizeOf(join(path, name), seen)) : []
-  return within.reduce((sum, size) => sum + size, blocks * 512)
-}
 
 const copy = mkdtempSync(join(tmpdir(), "bowline-serving-"))
 copyCheckout(copy)
@@ -54,7 +45,7 @@ try {
     if (!answer.includes("given at once")) problems.push(`The demo has answered ${answer}`)
     const page = await fetch(`${url}/`, { headers: { accept: "text/html" } })
     if (!(await page.text()).includes("<script")) problems.push(`There is no console:\n${lines.join("\n")}`)
-    const megabytes = Math.ceil(sizeOf(join(copy, "node_modules")) / 1024 ** 2)
+    const megabytes = megabytesOf(join(copy, "node_modules"))
     process.stdout.write(`${megabytes} MB, ${seconds} s\n`)
     if (megabytes > largest) problems.push(`Serving needs ${megabytes} MB of packages: ${largest} is the limit`)
   }

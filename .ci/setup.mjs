@@ -3,6 +3,7 @@ import { spawn } from "node:child_process"
 import {
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -56,6 +57,18 @@ const isCopied = (path) =>
 
 /** Copies what is no product of an install or a build. */
 export const copyCheckout = (to) => cpSync(root, to, { recursive: true, filter: isCopied })
+
+/** Bytes on the disk. A file with several names counts once. */
+const sizeOf = (path, seen) => {
+  const { blocks, ino, nlink } = lstatSync(path)
+  if (nlink > 1 && seen.has(ino)) return 0
+  seen.add(ino)
+  const within = lstatSync(path).isDirectory() ? readdirSync(path).map((name) => sizeOf(join(path, name), seen)) : []
+  return within.reduce((sum, size) => sum + size, blocks * 512)
+}
+
+/** What a folder takes of the disk, as `du -m` counts it. */
+export const megabytesOf = (path) => Math.ceil(sizeOf(path, new Set()) / 1024 ** 2)
 
 /** Runs a command to its end and keeps what it prints. Beside something else it gets the processors that nobody else wants. */
 export const capture = (command, args, { isBeside = false, ...options } = {}) =>
