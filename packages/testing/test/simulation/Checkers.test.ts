@@ -338,6 +338,66 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
       windows: [{ at: 110, order: 21, credential: "key-1", model: null, reason: "server_error", until: 30_000 }]
     })
   ],
+  [
+    "a second window that is longer, though its key was good between them",
+    "spending",
+    (run) => {
+      const window = { credential: "key-1", model: null, reason: "rate_limited" }
+      const [attempt] = run.attempts
+      if (attempt === undefined) return run
+      const failed = (at: number) => ({
+        ...attempt,
+        began: { at, order: at },
+        ended: { at, order: at },
+        result: "rate_limited"
+      })
+      return {
+        ...run,
+        attempts: [
+          ...run.attempts,
+          failed(100),
+          { ...attempt, began: { at: 40_000, order: 40_000 }, ended: { at: 40_100, order: 40_100 } },
+          failed(50_000)
+        ],
+        windows: [
+          { ...window, at: 110, order: 110, until: 30_110 },
+          { ...window, at: 50_010, order: 50_010, until: 110_010 }
+        ]
+      }
+    }
+  ],
+  [
+    "a key that is put aside for a refusal without a reason, though it is good",
+    "spending",
+    (run) => {
+      const [attempt] = run.attempts
+      if (attempt === undefined) return run
+      const moment = { at: 50_000, order: 50_000 }
+      return {
+        ...run,
+        attempts: [...run.attempts, { ...attempt, began: moment, ended: moment, result: "auth", isUnexplained: true }],
+        windows: [{ at: 50_010, order: 50_010, credential: "key-1", model: null, reason: "auth", until: 650_010 }]
+      }
+    }
+  ],
+  [
+    "usage that a hand-over loses",
+    "spending",
+    (run) => ({
+      ...run,
+      requests: [...run.requests, ...run.requests.map((one) => ({ ...one, what: "drain" as const }))],
+      attempts: run.attempts.map((one) => ({
+        ...one,
+        ended: { at: 9_000, order: 49 },
+        result: "cut",
+        usedAt: { at: 450, order: 44 },
+        usage: one.usage && { ...one.usage, output_tokens: 90 }
+      })),
+      commits: run.commits.map((one) =>
+        one.order === 50 ? { ...one, at: 9_000, changes: [{ _tag: "HandedOver" }] } : one
+      )
+    })
+  ],
   ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
   [
     "a final frame with another usage",
