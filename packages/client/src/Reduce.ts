@@ -69,7 +69,7 @@ const addRetry = (view: PlanView, data: Data<"retry">, at: number): PlanView => 
   const { attempt, credential, delay_ms: delayMs, error, model } = data
   const retry = { at, delayMs, error, credential, model }
   const closed = closeLastAttempt(view, at, error)
-  const next = withAttempt(closed, data, at, () => newAttempt(attempt, at + delayMs, retry))
+  const next = withAttempt(closed, data, at, () => newAttempt(attempt, at + delayMs, model, retry))
   return { ...next, model, stage: delayMs > 0 ? "backoff" : "provider", retries: view.retries + 1 }
 }
 
@@ -198,7 +198,7 @@ const addCompaction = (before: PlanView, data: Data<"compaction">, at: number): 
 
 const addStep = (before: PlanView, { attempt, step }: Data<"step">, at: number): PlanView => {
   const view = closeLastStep(before, at)
-  const next = { step, startedAt: at, endedAt: null, attempts: [newAttempt(attempt, at)] }
+  const next = { step, startedAt: at, endedAt: null, attempts: [newAttempt(attempt, at, view.model)] }
   return { ...view, stage: "provider", text: "", steps: [...view.steps, next] }
 }
 
