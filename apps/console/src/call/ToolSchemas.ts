@@ -17,6 +17,9 @@ export interface ToolSource {
 
 type Skill = NonNullable<NonNullable<PlanRequest["agents"]>[number]["skills"]>[number]
 
+const isSkill = (value: unknown): value is Skill =>
+  typeof value === "object" && value !== null && "id" in value && typeof value.id === "string"
+
 interface Named {
   readonly name: string
 }
@@ -27,7 +30,7 @@ const isNamed = (value: unknown): value is Named =>
 const list = (value: Json | undefined): ReadonlyArray<Named> => (Array.isArray(value) ? value.filter(isNamed) : [])
 
 const skillsOf = (agent: object): ReadonlyArray<Skill> =>
-  "skills" in agent && Array.isArray(agent.skills) ? agent.skills : []
+  "skills" in agent && Array.isArray(agent.skills) ? agent.skills.filter(isSkill) : []
 
 /** As the gateway names the tool of a skill; a name that is too long ends in a hash that the page cannot make. */
 const toolName = (agent: string, skill: string): string => `${agent}_${skill}`.replaceAll(/[^\w-]/g, "_")

@@ -17,9 +17,13 @@ export const destinationOf = (isOver: boolean): Destination =>
 const isRecord = (value: unknown): value is NonNullable<PlanRequest["preferences"]> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The next question of a plan's session: with the same agents, servers, preset and preferences, but for what only begins a session. */
+/** What only begins a session, or is about one question. */
+const once = new Set(["history", "metadata", "preferences", "prior_summary"])
+
+/** The next question of a plan's session, with the same agents, servers, preset and preferences. */
 export const nextRequest = (plan: Plan, text: string): PlanRequest => {
-  const { history, metadata, preferences, prior_summary, ...kept } = plan.request ?? {}
+  const kept = Object.fromEntries(Object.entries(plan.request ?? {}).filter(([name]) => !once.has(name)))
+  const preferences = plan.request?.["preferences"]
   return surviving({
     ...kept,
     ...(plan.preset === null ? {} : { preset: plan.preset }),

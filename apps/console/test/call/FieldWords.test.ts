@@ -1,3 +1,4 @@
+import type { Json } from "@bowline/client"
 import { assert, describe, it } from "@effect/vitest"
 import { fieldsOf } from "../../src/call/FieldWords.ts"
 import { schemaOf, toolsOf } from "../../src/call/ToolSchemas.ts"
@@ -31,7 +32,7 @@ describe("fieldsOf", () => {
   })
 
   it("marks a field with the very word of the schema that says why", () => {
-    const risk = (input: object) => fieldsOf(JSON.parse(JSON.stringify(input)), schema)?.map(({ risk }) => risk)
+    const risk = (input: Json) => fieldsOf(input, schema)?.map(({ risk }) => risk)
     assert.deepStrictEqual(risk({ sum: 5, colour: "red", retries: 3 }), ["“cannot be undone”", null, null])
     assert.deepStrictEqual(risk({ payee: { ref: "R1" } }), ["“payee”"])
     assert.deepStrictEqual(risk({ retries: 9 }), ["near its limit"])
