@@ -5,10 +5,7 @@ import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, typ
 import type {
   Approval,
   Compacted,
-  Credential,
-  McpServerStatus,
   Message,
-  Peer,
   PendingApproval,
   Plan,
   PlanRequest,
@@ -17,7 +14,9 @@ import type {
   Preset,
   Session
 } from "./Wire.ts"
+import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
+export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream } from "./PlanStream.ts"
 export type {
@@ -40,13 +39,10 @@ export type {
   AbortReason,
   Approval,
   Compacted,
-  Credential,
   Failure,
   Final,
   Json,
-  McpServerStatus,
   Message,
-  Peer,
   PendingApproval,
   Plan,
   PlanFrame,
@@ -86,6 +82,14 @@ export interface PlansQuery extends PageQuery {
   /** Looks in the question. */
   readonly q?: string | undefined
   /** For callers marked `admin`. */
+  readonly caller?: string | undefined
+}
+
+/** What an overview counts: the plans that were created within 7 days at most; in the last 24 h, if nothing is given. Times in ISO 8601. */
+export interface OverviewQuery {
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+  /** For callers marked `admin`, who get everybody's if they name nobody. */
   readonly caller?: string | undefined
 }
 
@@ -217,6 +221,8 @@ export const makeBowline = (system: System) => {
       list: (options?: Signal) =>
         list<"peers", Peer, { readonly mcp_servers: ReadonlyArray<McpServerStatus> }>("peers", {}, options)
     },
+    overview: (query: OverviewQuery = {}, options?: Signal): Promise<Overview> =>
+      call({ method: "GET", path: "/overview", query: { ...query } }, options),
     presets: {
       list: (options?: Signal) => list<"presets", Preset, object>("presets", {}, options)
     },
