@@ -117,8 +117,8 @@ export type PlanChange =
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
     } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
-  /** What the plan has come to: the text of `PlanGist`, or null if that is too long. */
-  | { readonly _tag: "Summed"; readonly gist: string | null }
+  /** What the plan has come to: the text of `PlanGist`, or null if that is too long, and when its first text came, if that is known by now. */
+  | { readonly _tag: "Summed"; readonly gist: string | null; readonly firstTokenAt: string | null }
   /**
    * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
    * from now on, and the other replicas are told (`PlansLeft`).

@@ -28,7 +28,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0019_cancelled_tasks": Changes.cancelledTasks,
   "0020_plan_ends": Changes.planEnds,
   "0021_credential_keys": Changes.credentialKeys,
-  "0022_gists": Changes.gists
+  "0022_gists": Changes.gists,
+  "0023_overview": Changes.overview
 }
 
 const table = "bowline_migrations"

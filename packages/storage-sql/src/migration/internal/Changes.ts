@@ -233,3 +233,14 @@ export const credentialKeys: Steps = [
 
 /** What a plan has come to. Of a plan that an earlier version has stored its events tell. */
 export const gists: Steps = [`alter table plans add column if not exists gist json`]
+
+/**
+ * When the first text of a plan came, and what the overview and the lists look plans and calls up by. Nothing of the rows that are written again and
+ * again is in these indexes: a write of progress touches none of them.
+ */
+export const overview: Steps = [
+  `alter table plans add column if not exists first_token_at timestamptz(3)`,
+  { index: "plans_by_time", on: "plans (created_at)" },
+  { index: "plans_of_owner_by_time", on: "plans (owner, created_at)" },
+  { index: "tasks_by_time", on: "tasks (started_at)" }
+]
