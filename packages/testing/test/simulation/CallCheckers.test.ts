@@ -67,8 +67,7 @@ const asking =
   (then: ReadonlyArray<typeof resolved>) =>
   (run: Observed): Observed => {
     const all = [...events.slice(0, 3), requested, ...then, ...events.slice(3)]
-    const gist = PlanGist.encode(PlanGist.add(PlanGist.upTo(0), all.slice(0, 4)))
-    const summed = then.length === 0 ? [] : [{ _tag: "Summed" as const, gist }]
+    const summed = then.length === 0 ? [] : [PlanGist.summed(PlanGist.add(PlanGist.upTo(0), all.slice(0, 4), ""))]
     const place = { 0: [2, 4], 1: [5, 6] } as Readonly<Record<number, readonly [number, number]>>
     return {
       ...first("plans", () => ({ frames: framesOf(all), gist: gistOf(all) }))(run),

@@ -66,7 +66,7 @@ export const framesOf = (events: ReadonlyArray<PlanEvent>) =>
 /** What is on the row of a plan with these events. */
 export const gistOf = (events: ReadonlyArray<PlanEvent>): Schema.Json =>
   Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))(
-    PlanGist.encode(PlanGist.add(PlanGist.upTo(0), events)) ?? ""
+    PlanGist.encode(PlanGist.add(PlanGist.upTo(0), events, at)) ?? ""
   )
 
 const message = (seq: number, role: Message["role"], parts: Message["parts"]): Message => ({

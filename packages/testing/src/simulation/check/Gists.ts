@@ -35,7 +35,10 @@ const decode = (text: string): PlanGist.PlanGist | undefined =>
   Option.getOrUndefined(Option.flatMap(decodeJson(text), PlanGist.decode))
 
 /** What is not as the events up to the gist's last one tell it. */
-const untrueIn = (gist: PlanGist.PlanGist, events: ReadonlyArray<PlanEvent>): ReadonlyArray<string> => {
+const untrueIn = (gist: PlanGist.PlanGist, plan: ObservedPlan): ReadonlyArray<string> => {
+  const events = eventsOf(plan)
+  const spokeAt = plan.frames[events.slice(0, gist.seq).findIndex(isDelta)]?.at
+  if (gist.firstTokenAt !== spokeAt) return [`tells ${gist.firstTokenAt} as the time of the first word, not ${spokeAt}`]
   const [told, stored] = [linesOf(gist.events), linesOf(events.slice(0, gist.seq))]
   const at = stored.findIndex((line, index) => line !== told[index])
   if (at < 0 && told.length === stored.length) return []
@@ -59,7 +62,7 @@ const rowsAreTrue = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
       if (change._tag !== "Summed") continue
       row = change.gist === null ? null : decode(change.gist)
       if (row === undefined) problems.push(`at ${seconds(at)} its row cannot be read`)
-      if (row) problems.push(...untrueIn(row, events).map((what) => `at ${seconds(at)} its row ${what}`))
+      if (row) problems.push(...untrueIn(row, plan).map((what) => `at ${seconds(at)} its row ${what}`))
     }
     if (written === undefined || row === null) continue
     const [waits, told] = [waitingIn(events.slice(0, written.last)), waitingIn(row?.events ?? [])]
@@ -79,7 +82,7 @@ const endIsTold = ({ takeOvers }: Observed, plan: ObservedPlan): ReadonlyArray<s
   }
   const isWhole = !isOver || (gist.isEnded && gist.seq === events.length)
   return [
-    ...untrueIn(gist, events).map((what) => `in the end its row ${what}`),
+    ...untrueIn(gist, plan).map((what) => `in the end its row ${what}`),
     ...(isWhole ? [] : [`in the end its row tells it up to seq ${gist.seq} of ${events.length}`])
   ]
 }
