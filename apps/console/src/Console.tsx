@@ -7,16 +7,16 @@ import { logOut, signedOut } from "./gateway/Gateway.ts"
 import { PlansPage } from "./list/PlansPage.tsx"
 import { here, route, subject } from "./route/Location.ts"
 import type { Route } from "./route/Route.ts"
-import { laterPage } from "./shell/LaterPage.tsx"
+import { later } from "./shell/Later.tsx"
 import { firstLine, shortId } from "./text/Format.ts"
 import { Login } from "./shell/Login.tsx"
 
-const ApprovalsPage = laterPage(async () => (await import("./approval/ApprovalsPage.tsx")).ApprovalsPage)
-const CredentialsPage = laterPage(async () => (await import("./operator/CredentialsPage.tsx")).CredentialsPage)
-const PeersPage = laterPage(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
-const PlanPage = laterPage(async () => (await import("./plan/PlanPage.tsx")).PlanPage)
-const SessionPage = laterPage(async () => (await import("./session/SessionPage.tsx")).SessionPage)
-const SessionsPage = laterPage(async () => (await import("./session/SessionsPage.tsx")).SessionsPage)
+const ApprovalsPage = later(async () => (await import("./approval/ApprovalsPage.tsx")).ApprovalsPage)
+const CredentialsPage = later(async () => (await import("./operator/CredentialsPage.tsx")).CredentialsPage)
+const PeersPage = later(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
+const PlanPage = later(async () => (await import("./plan/PlanPage.tsx")).PlanPage)
+const SessionPage = later(async () => (await import("./session/SessionPage.tsx")).SessionPage)
+const SessionsPage = later(async () => (await import("./session/SessionsPage.tsx")).SessionsPage)
 
 const links = [
   { page: "ask", href: "/", label: "Ask" },

@@ -24,6 +24,8 @@ export interface AttemptView {
   readonly endedAt: number | null
   /** When the first piece of its text or reasoning came. */
   readonly firstTokenAt: number | null
+  /** The model that was asked. Null where no frame has named one yet. */
+  readonly model: string | null
   /** What led to this attempt. Null for the first one of a step, and for the continuation of an answer. */
   readonly retry: RetryView | null
   readonly text: string

@@ -120,7 +120,7 @@ const events: Events = {
   }),
   step: (before, { attempt, step }, at) => {
     const view = closeLastStep(before, at)
-    const next = { step, startedAt: at, endedAt: null, attempts: [newAttempt(attempt, at)] }
+    const next = { step, startedAt: at, endedAt: null, attempts: [newAttempt(attempt, at, view.model)] }
     return { ...view, stage: "provider", text: "", steps: [...view.steps, next] }
   },
   "text.delta": addDelta("text"),
@@ -129,7 +129,7 @@ const events: Events = {
     const { attempt, credential, delay_ms: delayMs, error, model } = data
     const retry = { at, delayMs, error, credential, model }
     const closed = closeLastAttempt(view, at, error)
-    const next = withAttempt(closed, data, at, () => newAttempt(attempt, at + delayMs, retry))
+    const next = withAttempt(closed, data, at, () => newAttempt(attempt, at + delayMs, model, retry))
     return { ...next, model, stage: delayMs > 0 ? "backoff" : "provider", retries: view.retries + 1 }
   },
   "text.retract": (view, data, at) => {

@@ -33,16 +33,22 @@ export const withAttempt = (
     const attempts = replaceLast(entry.attempts, (other) => other.attempt === attempt, replace)
     if (attempts !== entry.attempts) return { ...entry, attempts }
     const before = closeAttempt(entry.attempts, at)
-    return { ...entry, attempts: [...before, replace(newAttempt(attempt, before.at(-1)?.endedAt ?? at))] }
+    return { ...entry, attempts: [...before, replace(newAttempt(attempt, before.at(-1)?.endedAt ?? at, view.model))] }
   }
   return { ...view, steps: replaceLast(known, isStep, withOne) }
 }
 
-export const newAttempt = (attempt: number, startedAt: number, retry: RetryView | null = null): AttemptView => ({
+export const newAttempt = (
+  attempt: number,
+  startedAt: number,
+  model: string | null,
+  retry: RetryView | null = null
+): AttemptView => ({
   attempt,
   startedAt,
   endedAt: null,
   firstTokenAt: null,
+  model,
   retry,
   text: "",
   reasoning: "",

@@ -9,11 +9,11 @@ const fetchAfter = 1_000
 const retryAfter = 2_000
 
 /**
- * A page whose code comes when it is first shown, or when the first page has had its time: whoever goes there later does not wait, also
- * while the gateway is away.
+ * A page, or a part of one, whose code comes when it is first shown, or when the first page has had its time: whoever looks at it later does not
+ * wait, also while the gateway is away.
  */
-export const laterPage = <Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> => {
-  const loaded = signal<{ readonly Page: ComponentType<Props> } | undefined>(undefined)
+export const later = <Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> => {
+  const loaded = signal<{ readonly Part: ComponentType<Props> } | undefined>(undefined)
   const hasFailed = signal(false)
   let isAsked = false
 
@@ -22,7 +22,7 @@ export const laterPage = <Props extends object>(load: () => Promise<ComponentTyp
     isAsked = true
     while (loaded.peek() === undefined) {
       try {
-        loaded.value = { Page: await load() }
+        loaded.value = { Part: await load() }
       } catch {
         // The gateway is away, or is of a version that has other files.
         hasFailed.value = true
@@ -34,11 +34,11 @@ export const laterPage = <Props extends object>(load: () => Promise<ComponentTyp
 
   return (props) => {
     useEffect(() => void ask(), [])
-    if (loaded.value !== undefined) return <loaded.value.Page {...props} />
+    if (loaded.value !== undefined) return <loaded.value.Part {...props} />
     return hasFailed.value ? (
       <p class="problem" role="alert">
-        The gateway does not send this page yet. It is asked again; <a href={location.href}>load it anew</a> if the
-        gateway has a newer version.
+        The gateway does not send this part of the page yet. It is asked again; <a href={location.href}>load it anew</a>{" "}
+        if the gateway has a newer version.
       </p>
     ) : (
       <Loading />
