@@ -24,7 +24,11 @@ const explain = Effect.fnUntraced(function* (statement: Statement.Statement<unkn
   return rows.map((row) => row["QUERY PLAN"]).join("\n")
 })
 
-const byIndex = Effect.fnUntraced(function* (name: string, statement: Statement.Statement<unknown>, index = /Index/) {
+const byIndex = Effect.fnUntraced(function* (
+  name: string,
+  statement: Statement.Statement<unknown>,
+  index: RegExp = /Index/
+) {
   const how = yield* explain(statement)
   assert.notMatch(how, /Seq Scan on (plans|tasks)/, name)
   assert.match(how, index, name)
