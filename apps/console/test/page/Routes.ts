@@ -12,6 +12,7 @@ export interface ShownRoute {
 /** The pages of a gateway that nobody has asked anything yet. */
 export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "ask", path: "/", ready: "text=Nothing runs" },
+  { name: "overview", path: "/overview", ready: ".empty" },
   { name: "plans", path: "/plans", ready: ".empty" },
   { name: "plan", path: "/plans/plan_unknown", ready: "text=There is no such plan" },
   { name: "sessions", path: "/sessions", ready: ".empty" },
@@ -48,6 +49,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
   return [
     // What can be asked comes with the configuration, the table with the plans: so both are waited for.
     { name: "ask", path: "/", ready: "main:has(.samples):has(tbody tr)" },
+    { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr)" },
     { name: "plans", path: "/plans", ready: "tbody tr" },
     // The answer comes with the plan's record, the timeline with its events.
     {
