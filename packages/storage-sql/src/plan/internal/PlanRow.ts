@@ -32,6 +32,9 @@ export const wholeColumns = `${planColumns}, p.request`
 /** The columns of a `SummaryRow`. */
 export const summaryColumns = `${columns}, left(p.question, 200) as question_preview`
 
+/** The `reason` in the error of the plan `p`. Postgres cannot read into a document with an escaped NUL; within its texts the quotes are escaped. */
+export const reasonOf = `substring(p.error::text from '"reason" ?: ?"([a-z_]+)"')`
+
 const shown = (row: Row): Shown => ({
   plan_id: row.plan_id,
   session_id: row.session_id,
