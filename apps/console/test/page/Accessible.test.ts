@@ -3,30 +3,9 @@ import { Context, Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
 import { startDemo } from "../browser/Gateway.ts"
-import { emptyRoutes, fillDemo, type ShownRoute } from "./Routes.ts"
+import { emptyRoutes, fillDemo, type ShownRoute, show, withoutTimes } from "./Routes.ts"
 
 const themes = ["light", "dark"] as const
-
-const show = async (page: Page, { path, ready }: ShownRoute) => {
-  await page.goto(path)
-  await page.locator(ready).first().waitFor()
-  await expect.poll(() => page.getByText("Loading…").count()).toBe(0)
-}
-
-/** What a screen reader gets, without what is another one in each run: ids, times and lengths of time. */
-const withoutTimes = (read: string): string =>
-  read
-    // Which bars have plans, and where the axis begins, depends on the time of day.
-    .replaceAll(/(- list "[^"]*, over time":)(?:\n {4,}.*)+/g, "$1 …")
-    .replaceAll(/\b(since|until)=[^&\s]*/g, "$1=…")
-    .replaceAll(/(plan|session|task|replica)_[0-9a-f-]{6,}/g, "$1_…")
-    .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
-    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ s)?(?: ago)?/g, "<time>")
-    .replaceAll(/\b(?:just )?now\b/g, "<time>")
-    .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
-    .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")
-    .replaceAll(/\b\d\d:\d\d(?::\d\d)? [AP]M/g, "<time>")
-    .replaceAll(/\bup to \d+\b/g, "up to …")
 
 const windows = [
   { width: 360, height: 640 },
