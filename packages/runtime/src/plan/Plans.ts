@@ -26,6 +26,7 @@ import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { ApprovalDecisions } from "../planner/ApprovalDecisions.ts"
 import { Planner } from "../planner/Planner.ts"
+import type { Provider } from "../provider/Provider.ts"
 import { type ApprovalId, ApprovalStore } from "../store/ApprovalStore.ts"
 import { toEvent } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
@@ -48,7 +49,25 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
-export type { ApprovalId, Asked, Decider, Page, PageRequest, PlanFilter, Preset, PresetSkill, ReplicaId }
+export type {
+  ApprovalId,
+  Asked,
+  Decider,
+  Page,
+  PageRequest,
+  PlanFilter,
+  PlanFollower,
+  PlanStreams,
+  Preset,
+  PresetSkill,
+  ReplicaId
+}
+
+/** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
+export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
+
+/** What an app gets with plans: who starts, reads and follows them, and their sessions. */
+export type PlanServices = PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
@@ -226,7 +245,7 @@ export class Plans extends Context.Service<
   static readonly layer = Plans.layerOf(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer]))
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
-  static readonly layerMemory = (config: Parameters<typeof PlansConfig.layer>[0]) =>
+  static readonly layerMemory = (config: PlansOptions): Layer.Layer<PlanServices, StorageError, Provider> =>
     Plans.layer.pipe(
       Layer.provide([
         MemoryStore.layer,

@@ -3,7 +3,7 @@ import { direct, type Route, traceIdOf } from "@bowline/runtime/remote/PeerClien
 import { shown as shownRequest } from "@bowline/runtime/unstable/store/StoredRequest"
 import type { Schema } from "effect"
 
-interface Stored {
+export interface Stored {
   readonly created_at: Date
   readonly deadline_at: Date
   readonly finished_at: Date | null
