@@ -77,12 +77,18 @@ const Badge = () =>
 
 const Navigation = () => {
   const { page } = route.value
+  const nav = useRef<HTMLElement>(null)
+  // On a phone the pages are a line that scrolls.
+  useEffect(() => {
+    const current = nav.current?.querySelector<HTMLElement>("[aria-current]")
+    if (current != null) nav.current?.scrollTo(current.offsetLeft - nav.current.offsetLeft - current.offsetWidth, 0)
+  }, [page, isAdmin.value])
   return (
     <header class="bar">
       <a class="brand" href="/">
         Bowline
       </a>
-      <nav aria-label="Pages">
+      <nav ref={nav} aria-label="Pages">
         <ul>
           {links
             .filter((link) => !("admin" in link) || isAdmin.value)

@@ -1,4 +1,6 @@
 import { createBowline } from "@bowline/client"
+import { expect } from "@effect/vitest"
+import type { Page } from "playwright-core"
 import { ask } from "./Ask.ts"
 
 /** What is shown when everything on it is there. */
@@ -65,3 +67,22 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "unknown", path: "/nothing", ready: "text=There is no such page" }
   ]
 }
+
+/** Goes to a page, and waits until it is whole. */
+export const show = async (page: Page, { path, ready }: ShownRoute) => {
+  await page.goto(path)
+  await page.locator(ready).first().waitFor()
+  await expect.poll(() => page.getByText("Loading…").count()).toBe(0)
+}
+
+/** What a screen reader gets, without what is another one in each run: ids, times and lengths of time. */
+export const withoutTimes = (read: string): string =>
+  read
+    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "…")
+    .replaceAll(/\d+ tokens? a second/g, "<speed>")
+    .replaceAll(/(plan|session|task)_[0-9a-f-]{6,}/g, "$1_…")
+    .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
+    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ s)?(?: ago)?/g, "<time>")
+    .replaceAll(/\b(?:just )?now\b/g, "<time>")
+    .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
+    .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")

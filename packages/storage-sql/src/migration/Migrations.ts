@@ -29,7 +29,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0020_plan_ends": Changes.planEnds,
   "0021_credential_keys": Changes.credentialKeys,
   "0022_gists": Changes.gists,
-  "0023_overview": Changes.overview
+  "0023_overview": Changes.overview,
+  "0024_filters": Changes.filters
 }
 
 const table = "bowline_migrations"

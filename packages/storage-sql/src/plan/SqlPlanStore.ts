@@ -2,29 +2,21 @@ import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
-import {
-  type Guard,
-  type PlanCommit,
-  type PlanFilter,
-  PlanStore,
-  type Spent
-} from "@bowline/runtime/unstable/store/PlanStore"
+import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Notice } from "@bowline/runtime/unstable/store/Notices"
 import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
-import { storable } from "../internal/Storable.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, publish } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
+import { listPlans } from "./internal/ListPlans.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import {
   planColumns,
   type PlanRow,
-  summaryColumns,
-  type SummaryRow,
   toPlan,
   toSummary,
   toWhole,
@@ -67,21 +59,6 @@ const commit = Effect.fnUntraced(function* (
   const refused = yield* write(batch)
   return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
 })
-
-/** `strpos` needs no escape, as a pattern would. */
-const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
-  const { before, error_code, model, q, session, since, states, until } = filter
-  return [
-    ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
-    ...(states === undefined ? [] : [sql.in("p.state", states)]),
-    ...(model === undefined ? [] : [sql`p.model = ${storable(model)}`]),
-    ...(error_code === undefined ? [] : [sql`p.error_code = ${storable(error_code)}`]),
-    ...(since === undefined ? [] : [sql`p.created_at >= ${since}::timestamptz`]),
-    ...(until === undefined ? [] : [sql`p.created_at < ${until}::timestamptz`]),
-    ...(q === undefined ? [] : [sql`strpos(lower(p.question), lower(${storable(q)})) > 0`]),
-    ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`])
-  ]
-}
 
 interface GuardRow {
   readonly state: "queued" | "running"
@@ -132,14 +109,9 @@ select echo from plans where id = ${id} and owner = ${owner} and echo is not nul
     ),
   dropEcho: (id) => withDeadline(sql`update plans set echo = null where id = ${id}`).pipe(Effect.asVoid),
   list: (owner, filter, page) =>
-    withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
-select ${sql.literal(summaryColumns)}, p.ordinal from plans p
-where ${sql.and([
-      sql`p.owner = ${owner}`,
-      ...passing(sql, filter),
-      ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
-    ])}
-order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
+    withDeadline(listPlans(sql, owner, filter, page)).pipe(
+      Effect.map((rows) => newestFirst(rows, page.limit, toSummary))
+    ),
   events: (id, after, limit) =>
     withDeadline(sql<StoredEvent>`
 select seq, at, count, event, payload from (

@@ -102,6 +102,7 @@ export interface GivenPlan extends Partial<
   readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
+  readonly metadata?: Readonly<Record<string, string>>
   readonly task_message?: TaskMessage
   readonly created_at?: string
   readonly deadline?: number
@@ -120,7 +121,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     ...(given.preset !== undefined && { preset: given.preset }),
     ...(given.task_message !== undefined && { task_message: given.task_message }),
     ...(prior_summary === "" ? {} : { prior_summary }),
-    metadata: { ticket: "7" },
+    metadata: given.metadata ?? { ticket: "7" },
     preferences: given.preferences ?? preferences
   }
   const uuid = yield* UuidGenerator
