@@ -113,6 +113,9 @@ const Elsewhere = ({
             <span class="dim">{relative(Date.parse(created_at), now())}</span>
           </li>
         ))}
+        <li>
+          <a href={`/plans?tool=${encodeURIComponent(tool)}`}>All plans that called it</a>
+        </li>
       </ul>
     </details>
   )
