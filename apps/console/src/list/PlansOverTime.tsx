@@ -32,7 +32,11 @@ const only = (states: ReadonlyArray<PlanState>, overview: Overview): Overview =>
         stretches: overview.stretches.map((stretch) => ({
           ...stretch,
           plans: {
-            ...{ queued: 0, running: 0, completed: 0, failed: 0, aborted: 0 },
+            queued: 0,
+            running: 0,
+            completed: 0,
+            failed: 0,
+            aborted: 0,
             ...Object.fromEntries(states.map((state) => [state, stretch.plans[state]]))
           }
         }))
