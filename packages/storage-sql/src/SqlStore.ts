@@ -11,7 +11,7 @@ import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
-import * as SqlApprovalStore from "./plan/SqlApprovalStore.ts"
+import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
@@ -53,7 +53,7 @@ export const layerNoDeps = (options: Options) =>
     SqlPlanStore.layer(options),
     SqlTaskStore.layer,
     SqlPushStore.layer,
-    SqlApprovalStore.layer,
+    SqlInboxStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
     Layer.provideMerge(SqlCredentialStore.layer, SqlGatewayId.layer),

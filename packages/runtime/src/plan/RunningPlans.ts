@@ -16,16 +16,20 @@ import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import { observe } from "../telemetry/Instrument.ts"
 import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
+import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { agentsOf, type Preset } from "../config/Presets.ts"
+import { emptyInbox, type InboxContent, InboxStore, type StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanGist } from "../store/PlanGist.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { supervise } from "./PlanSupervisor.ts"
+import { continuing, maxMoves } from "./StoredPlan.ts"
 import type { Resumed } from "../planner/Resumption.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -60,6 +64,8 @@ export interface Ready extends PlanStart {
   readonly recent: ReadonlyArray<PlanFrame>
   /** What it has come to so far; undefined if that is not known. */
   readonly gist: PlanGist | undefined
+  /** What was said to it, as far as it is known; undefined of a plan that was just created. */
+  readonly inbox: InboxContent | undefined
   readonly resumed: Resumed | undefined
   /** Whether the session has neither a history nor a summary. */
   readonly isEmpty: boolean
@@ -100,7 +106,8 @@ export class RunningPlans extends Context.Service<
       const config = yield* PlansConfig
       const lock = yield* SessionLock
       const keeper = yield* makeKeeper
-      const life = yield* makeLife
+      const starts = yield* FiberSet.make()
+      const life = yield* makeLife((next) => FiberSet.run(starts, run(next)))
       for (const state of ["queued", "running"] as const) {
         yield* observe(PlanMetrics.plans.of({ state }), () => countOf(keeper.values(), state))
       }
@@ -115,8 +122,7 @@ export class RunningPlans extends Context.Service<
         }
       })
 
-      return {
-        run: (plan, place) => {
+      const run: RunningPlans["Service"]["run"] = (plan, place) => {
           const { plan_id, session_id, caller } = plan
           const begin: Parameters<typeof keeper.run>[1] = (announce) => {
             // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
@@ -128,7 +134,10 @@ export class RunningPlans extends Context.Service<
             return PlanSpan.ofPlan(plan)(annotated)
           }
           return keeper.run(plan_id, begin, place)
-        },
+      }
+
+      return {
+        run,
         find: keeper.find,
         room: keeper.room,
         reserve: Effect.mapError(keeper.reserve, toRefusal),
@@ -171,15 +180,30 @@ const makeOpen = Effect.gen(function* () {
   const uuid = yield* UuidGenerator
   const measureCall = yield* PlanMetrics.measureCall
 
-  return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, gist, awaited: _, resumed, isEmpty, ...start } = plan
+  const inboxes = yield* Inboxes
+
+  return Effect.fnUntraced(function* (plan: Ready) {
+    const scope = yield* Effect.scope
+    const { session_id, guard, head, recent, gist, awaited: _, inbox: said, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = (isOutdated: boolean) => {
       if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
-    const journal = new Journal({ plan_id, session_id }, guard, head, gist, live, writer.notify, (why) => run.stop(why))
+    const content = said ?? emptyInbox(plan_id)
+    const journal = new Journal(
+      { plan_id, session_id },
+      guard,
+      head,
+      gist,
+      live,
+      writer.notify,
+      (why) => run.stop(why),
+      content.count,
+      () => inboxes.look(plan_id)
+    )
+    const inbox = yield* inboxes.open(plan_id, journal, content)
     const run: PlanRun = new PlanRun({
       ...start,
       session_id,
@@ -187,6 +211,7 @@ const makeOpen = Effect.gen(function* () {
       resumed,
       isEmpty,
       journal,
+      inbox,
       uuid,
       measureCall,
       isOverdue: lock.isOverdue,
@@ -195,11 +220,11 @@ const makeOpen = Effect.gen(function* () {
     live.head = head.seq
     live.publish(recent)
     return { run, live }
-  }
+  })
 })
 
 /** The fiber of a plan: it announces the plan, so that `find` returns it, and runs it to its end. */
-const makeLife = Effect.gen(function* () {
+const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Effect<unknown>) {
   const lock = yield* SessionLock
   const planner = yield* Planner
   const peers = yield* PeerClient
@@ -208,6 +233,14 @@ const makeLife = Effect.gen(function* () {
   const endings = Semaphore.makeUnsafe(1)
   const sessions = yield* SessionStore
   const background = yield* FiberSet.make()
+  const inboxStore = yield* InboxStore
+  const parts = {
+    store: yield* PlanStore,
+    config: yield* PlansConfig,
+    secretKey: yield* SecretKey,
+    lock,
+    uuid: yield* UuidGenerator
+  }
 
   /** Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here. */
   const forget = ({ live }: RunningPlan, session: SessionId) =>
@@ -225,7 +258,7 @@ const makeLife = Effect.gen(function* () {
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
     const { caller, session_id, guard, awaited, route } = plan
-    const running = open(plan, yield* Effect.scope)
+    const running = yield* open(plan)
     const { run, live } = running
     if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.loseLease())
     if (awaited !== undefined) {
@@ -233,10 +266,25 @@ const makeLife = Effect.gen(function* () {
     }
     if (plan.request.session_ttl_ms === 0) yield* FiberSet.run(background, forget(running, session_id))
     yield* announce(running)
+    let following: Ready | undefined
+    const next = Effect.fnUntraced(function* (run: PlanRun, texts: ReadonlyArray<StoredText>) {
+      following = undefined
+      // Its session is deleted with the plan.
+      if (texts.length === 0 || plan.request.session_ttl_ms === 0) return undefined
+      const moves = yield* Effect.orElseSucceed(
+        retryWhileAway(inboxStore.movesTo(run.given.plan_id)),
+        () => maxMoves
+      )
+      if (moves >= maxMoves) return undefined
+      const { ready, ...stored } = yield* continuing(parts, run, texts)
+      following = ready
+      return stored
+    })
     yield* Effect.ensuring(
-      supervise(run, live, { lock, planner, endings }),
+      supervise(run, live, { lock, planner, endings, next }),
       Effect.sync(() => live.close("reconnect"))
     )
+    if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)
       yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)

@@ -1,6 +1,6 @@
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Option, Predicate, Record, Result, Schema } from "effect"
+import { Option, Predicate, Record, Result, Schema, Struct } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import { canonicalJson } from "./CanonicalJson.ts"
 import { seal, type SealingKey, unseal } from "./Sealing.ts"
@@ -106,6 +106,9 @@ export const isWhole = (request: PlanRequest, key: Key): boolean =>
 /** Why a stored request is of no use: a secret of it is not stored, this process has another key, or another version has written it. */
 export type Lack = "secret" | "key" | "shape"
 
+/** The texts that a plan could not take are one question of its next plan, and may be longer together than a caller's. */
+const decodeStored = Schema.decodeUnknownOption(PlanRequest.mapFields(Struct.assign({ question: Schema.String })))
+
 /** The request that was stored, without what the session keeps of it: its `history` and `prior_summary`. */
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result.Result<PlanRequest, Lack> =>
   Result.gen(function* () {
@@ -147,7 +150,7 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result
       if (server["headers"] === null) lack = "secret"
       return server
     })
-    const whole = Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents, mcp_servers })
+    const whole = decodeStored({ ...kept, agents, mcp_servers })
     return yield* Result.fromOption(whole, () => lack)
   })
 

@@ -28,7 +28,9 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0019_cancelled_tasks": Changes.cancelledTasks,
   "0020_plan_ends": Changes.planEnds,
   "0021_credential_keys": Changes.credentialKeys,
-  "0022_gists": Changes.gists
+  "0022_gists": Changes.gists,
+  "0023_inboxes": Changes.inboxes,
+  "0024_waits": Changes.waits
 }
 
 const table = "bowline_migrations"

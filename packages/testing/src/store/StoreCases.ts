@@ -1,5 +1,5 @@
 import type { StoreCase } from "./StoreCase.ts"
-import { approvalCases } from "./internal/ApprovalCases.ts"
+import { inboxCases } from "./internal/InboxCases.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
@@ -22,7 +22,7 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `ApprovalStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -32,7 +32,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...planFactCases,
   ...commitCases,
   ...gistCases,
-  ...approvalCases,
+  ...inboxCases,
   ...knownToolCases,
   ...handBackCases,
   ...summaryCases,

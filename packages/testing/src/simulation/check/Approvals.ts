@@ -8,7 +8,8 @@ const requestedIn = ({ commits }: Observed): ReadonlyMap<TaskId, number> => {
   const requested = new Map<TaskId, number>()
   for (const { changes, order } of commits) {
     for (const change of changes) {
-      if (change._tag === "ApprovalRequested" && !requested.has(change.task_id)) requested.set(change.task_id, order)
+      if (change._tag !== "WaitOpened" || change.kind !== "approval" || requested.has(change.task_id)) continue
+      requested.set(change.task_id, order)
     }
   }
   return requested

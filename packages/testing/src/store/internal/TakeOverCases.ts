@@ -170,7 +170,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       assert.equal((yield* leases.renew(replica, Given.ttl)).get(held.session_id), taken.fence)
       assert.deepEqual(
         yield* store.commit([Given.commitOf(held, [], [Given.row(13, "error")])]),
-        new Set([held.plan.plan_id])
+        Given.refused(held.plan.plan_id)
       )
       yield* Given.write(taken, [], [Given.row(13, "error")])
       yield* Given.settle(taken)
@@ -244,7 +244,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         own.map(({ plan, guard }) => [plan.plan_id, guard]),
         [[forgotten.plan.plan_id, { _tag: "Queued", replica, fence: 1 }]]
       )
-      assert.deepEqual(yield* store.commit([Given.commitOf(forgotten, [Given.settled()])]), new Set([ids[0]]))
+      assert.deepEqual(yield* store.commit([Given.commitOf(forgotten, [Given.settled()])]), Given.refused(ids[0]))
     })
   },
   {
