@@ -13,8 +13,8 @@ import { type PlanSession, PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import type * as Keeper from "./Keeper.ts"
-import { type Ready, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
-import { type Kept, type Parts as StoredParts, type Start, toStore } from "./StoredPlan.ts"
+import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { type Kept, type Parts as StoredParts, type Ready, type Start, toStore } from "./StoredPlan.ts"
 
 /** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
 const comeBackWithin = "60 seconds"

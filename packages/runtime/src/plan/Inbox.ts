@@ -73,12 +73,7 @@ export class Inbox extends Context.Service<
      * Accepts an entry: from then on it is taken exactly once, or named as untaken. With the same `key` and entry it is the same entry. A text for a
      * plan that has completed is the question of a new one, unless its `else` is `reject`.
      */
-    readonly accept: (
-      by: Decider,
-      plan: PlanId,
-      entry: NewEntry,
-      key?: string
-    ) => Effect.Effect<AcceptedEntry, Refused>
+    readonly accept: (by: Decider, plan: PlanId, entry: NewEntry, key?: string) => Effect.Effect<AcceptedEntry, Refused>
     /** The entries of a plan, oldest first. */
     readonly list: (by: Decider, plan: PlanId, page: PageRequest) => Effect.Effect<Page<Entry>, NotFound | StorageError>
     /** Takes a text back that the plan has not taken. */
@@ -143,7 +138,7 @@ export class Inbox extends Context.Service<
         const { entry_id, plan_id } = accepting
         const before = yield* plans.get(owner, plan_id)
         const { history: _, prior_summary: __, ...sent } = before.request ?? {}
-        const preferences = { ...(sent["preferences"] as object | undefined), on_busy: "queue" }
+        const preferences = { ...Object(sent["preferences"]), on_busy: "queue" }
         const request = decodeRequest({ ...sent, preferences, question: text, session_id: before.session_id })
         if (Option.isNone(request)) return yield* secretsGone
         const asked = {
@@ -207,8 +202,7 @@ const decodeRequest = Schema.decodeUnknownOption(PlanRequest)
 
 const secretsGone = new EntryRefused({
   code: "plan_over",
-  message:
-    "The plan is over, and its request had secrets that are not kept. Ask with POST /plan, in the same session"
+  message: "The plan is over, and its request had secrets that are not kept. Ask with POST /plan, in the same session"
 })
 
 /** A UUID that is always the same one for these texts. */
@@ -246,5 +240,5 @@ const toCheck = (entry: Settling): { readonly field: string; readonly value: Sch
   }
 }
 
-const schemaOf = ({ schema }: OpenWait) =>
-  typeof schema === "object" && schema !== null && !Array.isArray(schema) ? (schema as Schema.JsonObject) : undefined
+const schemaOf = ({ schema }: OpenWait) => Option.getOrUndefined(decodeSchema(schema))
+const decodeSchema = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Json))

@@ -199,7 +199,8 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
     for (;;) {
       const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
       // With nothing of the plan left, the session is free when the end is stored; else when this scope closes.
-      const isReleased = journal.guard._tag === "Held" && fiber.pollUnsafe() !== undefined && run.tasks.open.length === 0
+      const isReleased =
+        journal.guard._tag === "Held" && fiber.pollUnsafe() !== undefined && run.tasks.open.length === 0
       if (outcome === undefined) {
         Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
         fiber.interruptUnsafe()

@@ -6,11 +6,10 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
-import type { PlanFrame } from "../store/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import * as AbortRequests from "./AbortRequests.ts"
 import * as Keeper from "./Keeper.ts"
-import { type Head, Journal } from "../stream/Journal.ts"
+import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
@@ -21,16 +20,14 @@ import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { agentsOf, type Preset } from "../config/Presets.ts"
-import { emptyInbox, type InboxContent, InboxStore, type StoredText } from "../store/InboxStore.ts"
+import { agentsOf } from "../config/Presets.ts"
+import { emptyInbox, InboxStore, type StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
-import type { PlanGist } from "../store/PlanGist.ts"
-import { type Guard, PlanStore } from "../store/PlanStore.ts"
+import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { supervise } from "./PlanSupervisor.ts"
-import { continuing, maxMoves } from "./StoredPlan.ts"
-import type { Resumed } from "../planner/Resumption.ts"
+import { continuing, maxMoves, type Ready } from "./StoredPlan.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 
@@ -49,28 +46,6 @@ const forgetWithin = "30 seconds"
 export interface RunningPlan {
   readonly run: PlanRun
   readonly live: LivePlan
-}
-
-/** A stored plan that nobody runs yet. */
-export interface Ready extends PlanStart {
-  readonly preset: Preset
-  readonly session_id: SessionId
-  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
-  readonly endsAt: number
-  /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
-  readonly guard: Guard
-  /** Its last event, and those of the last ones that need not be read from the store. */
-  readonly head: Head
-  readonly recent: ReadonlyArray<PlanFrame>
-  /** What it has come to so far; undefined if that is not known. */
-  readonly gist: PlanGist | undefined
-  /** What was said to it, as far as it is known; undefined of a plan that was just created. */
-  readonly inbox: InboxContent | undefined
-  readonly resumed: Resumed | undefined
-  /** Whether the session has neither a history nor a summary. */
-  readonly isEmpty: boolean
-  /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
-  readonly awaited: Duration.Input | undefined
 }
 
 /** The plans of this process, and the fibers that run them. */
@@ -123,17 +98,17 @@ export class RunningPlans extends Context.Service<
       })
 
       const run: RunningPlans["Service"]["run"] = (plan, place) => {
-          const { plan_id, session_id, caller } = plan
-          const begin: Parameters<typeof keeper.run>[1] = (announce) => {
-            // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
-            const announceHere = (running: RunningPlan) =>
-              plan.awaited === undefined
-                ? announce(running)
-                : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
-            const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
-            return PlanSpan.ofPlan(plan)(annotated)
-          }
-          return keeper.run(plan_id, begin, place)
+        const { plan_id, session_id, caller } = plan
+        const begin: Parameters<typeof keeper.run>[1] = (announce) => {
+          // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
+          const announceHere = (running: RunningPlan) =>
+            plan.awaited === undefined
+              ? announce(running)
+              : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
+          const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
+          return PlanSpan.ofPlan(plan)(annotated)
+        }
+        return keeper.run(plan_id, begin, place)
       }
 
       return {
@@ -271,10 +246,7 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
       following = undefined
       // Its session is deleted with the plan.
       if (texts.length === 0 || plan.request.session_ttl_ms === 0) return undefined
-      const moves = yield* Effect.orElseSucceed(
-        retryWhileAway(inboxStore.movesTo(run.given.plan_id)),
-        () => maxMoves
-      )
+      const moves = yield* Effect.orElseSucceed(retryWhileAway(inboxStore.movesTo(run.given.plan_id)), () => maxMoves)
       if (moves >= maxMoves) return undefined
       const { ready, ...stored } = yield* continuing(parts, run, texts)
       following = ready

@@ -6,17 +6,42 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect, Option, type Schema, Struct } from "effect"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
+import type { Preset } from "../config/Presets.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
+import type { Resumed } from "../planner/Resumption.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import { type Idempotency, keptFor } from "../store/Idempotency.ts"
-import type { StoredText } from "../store/InboxStore.ts"
+import type { PlanFrame } from "../store/EventRow.ts"
+import type { InboxContent, StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import * as PlanGist from "../store/PlanGist.ts"
-import type { NewPlan, PlanStore } from "../store/PlanStore.ts"
+import type { Guard, NewPlan, PlanStore } from "../store/PlanStore.ts"
+import type { Head } from "../stream/Journal.ts"
 import type { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
-import type { Ready } from "./RunningPlans.ts"
+
+/** A stored plan that nobody runs yet. */
+export interface Ready extends PlanStart {
+  readonly preset: Preset
+  readonly session_id: SessionId
+  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
+  readonly endsAt: number
+  /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
+  readonly guard: Guard
+  /** Its last event, and those of the last ones that need not be read from the store. */
+  readonly head: Head
+  readonly recent: ReadonlyArray<PlanFrame>
+  /** What it has come to so far; undefined if that is not known. */
+  readonly gist: PlanGist.PlanGist | undefined
+  /** What was said to it, as far as it is known; undefined of a plan that was just created. */
+  readonly inbox: InboxContent | undefined
+  readonly resumed: Resumed | undefined
+  /** Whether the session has neither a history nor a summary. */
+  readonly isEmpty: boolean
+  /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
+  readonly awaited: Duration.Input | undefined
+}
 
 /** What plans are stored with. */
 export interface Parts {
@@ -63,7 +88,9 @@ export const toStore = (
     echo,
     replaces,
     idempotency:
-      idempotency === undefined ? null : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
+      idempotency === undefined
+        ? null
+        : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
   }
 }
 
@@ -95,7 +122,10 @@ export const continuing = Effect.fnUntraced(function* (parts: Parts, run: PlanRu
     endsAt: Monotonic.millis(clock) + timeout_ms
   }
   // The plan before has the session until its end is stored.
-  const plan = { ...toStore(parts, start, { sent: StoredRequest.written(asked), replaces: false }), leaseTtl: undefined }
+  const plan = {
+    ...toStore(parts, start, { sent: StoredRequest.written(asked), replaces: false }),
+    leaseTtl: undefined
+  }
   const at = fromMillis(createdAt)
   const ready: Ready = {
     ...start,

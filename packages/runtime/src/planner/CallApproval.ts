@@ -122,6 +122,8 @@ export const make = (parts: Parts) =>
       journal.append(run.inbox.use(settlement), [
         { event: "approval.resolved", data: { task_id, ...decisionOf(settlement) } }
       ])
+      // Before the call starts: a process that dies in between has certainly not made it.
+      yield* journal.flush
       return settlement
     })
     return resolve(run, call, yield* run.stages.within("approval")(waiting))

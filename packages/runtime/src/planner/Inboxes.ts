@@ -58,7 +58,9 @@ export class Inboxes extends Context.Service<
         news.closeUnsafe()
         const asked = Array.from(inboxes.values()).filter(({ isWaiting, plan_id }) => isWaiting || changed.has(plan_id))
         changed.clear()
-        return Effect.onError(read(asked), () => Effect.sync(() => asked.forEach(({ plan_id }) => changed.add(plan_id))))
+        return Effect.onError(read(asked), () =>
+          Effect.sync(() => asked.forEach(({ plan_id }) => changed.add(plan_id)))
+        )
       })
       const isIdle = () => changed.size === 0 && !inboxes.values().some(({ isWaiting }) => isWaiting)
       yield* readAll.pipe(

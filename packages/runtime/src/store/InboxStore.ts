@@ -168,7 +168,11 @@ export class InboxStore extends Context.Service<
       page: PageRequest
     ) => Effect.Effect<Page<Waiting>, StorageError>
     /** What waits for a decision in plans of this caller, or in one of them, newest first. */
-    readonly approvals: (owner: CallerName, plan: PlanId | undefined, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
+    readonly approvals: (
+      owner: CallerName,
+      plan: PlanId | undefined,
+      page: PageRequest
+    ) => Effect.Effect<Page<PendingApproval>, StorageError>
     /** The decision about a call that stands, if there is one. */
     readonly decision: (wait: WaitId) => Effect.Effect<GivenDecision | undefined, StorageError>
     /** Whether somebody has approved a call of this tool for all plans of the session. */

@@ -73,8 +73,7 @@ interface LockedPlan {
 
 const isOver = ({ state }: LockedPlan): boolean => state === "completed" || state === "failed" || state === "aborted"
 
-const ofOwner = (sql: Sql, owner: CallerName | undefined) =>
-  owner === undefined ? sql`true` : sql`p.owner = ${owner}`
+const ofOwner = (sql: Sql, owner: CallerName | undefined) => (owner === undefined ? sql`true` : sql`p.owner = ${owner}`)
 
 /** Locks the plan's row until the transaction ends. Whoever ends the plan, or takes entries, locks it, too. */
 const lock = Effect.fnUntraced(function* (sql: Sql, plan: PlanId, owner: CallerName | undefined) {
@@ -86,7 +85,12 @@ select p.state, p.owner from plans p where p.id = ${plan} and ${ofOwner(sql, own
 const known = ({ entry_id, moved_to }: EntryRow): Accepted => ({ _tag: "Known", entry_id, moved_to })
 
 /** Writes an entry; one that was `moved` is in its last state. */
-const insert = (sql: Sql, { by, entry, entry_id, plan_id }: Accepting, round: number | null, moved_to: PlanId | null) => {
+const insert = (
+  sql: Sql,
+  { by, entry, entry_id, plan_id }: Accepting,
+  round: number | null,
+  moved_to: PlanId | null
+) => {
   const isMoved = moved_to !== null
   return sql`
 insert into inbox (id, plan_id, type, author, entry, characters, task_id, round, state, told, moved_to)
@@ -177,7 +181,12 @@ select state, type from inbox where id = ${id} and plan_id = ${plan}`
   )
 
 /** What waits for somebody in plans of the owner that are not over. */
-const selectWaiting = (sql: Sql, owner: CallerName, where: Statement.Fragment, order: Statement.Fragment) => sql<WaitingRow>`
+const selectWaiting = (
+  sql: Sql,
+  owner: CallerName,
+  where: Statement.Fragment,
+  order: Statement.Fragment
+) => sql<WaitingRow>`
 select ${sql.literal(waitingColumns)} from plans p join waits w on w.plan_id = p.id
 where p.owner = ${owner} and p.state in ('queued', 'running') and w.kind <> 'timer'
   and w.settled_by is null and w.decision is null and not w.is_expired ${where}
@@ -244,7 +253,7 @@ where p.session_id = ${session} and w.tool = ${storable(tool)} and w.remember = 
   movesTo: (plan) =>
     withDeadline(sql<{ readonly moves: number }>`
 with recursive chain as (
-  select ${plan}::text as plan_id, 0 as moves
+  select ${plan}::text collate "C" as plan_id, 0 as moves
   union
   select e.plan_id, c.moves + 1 from chain c join inbox e on e.moved_to = c.plan_id
 )

@@ -61,7 +61,9 @@ const writeOnce = Effect.fnUntraced(function* (
   next: NewPlan | undefined
 ) {
   const rows = yield* writeBatch(sql, batch, sessionTtl)
-  const committed: HowCommitted = new Map(rows.flatMap((row) => (row.plan_id === null ? [] : [[row.plan_id, row.committed]])))
+  const committed: HowCommitted = new Map(
+    rows.flatMap((row) => (row.plan_id === null ? [] : [[row.plan_id, row.committed]]))
+  )
   if (next !== undefined && batch.every(({ plan_id }) => (committed.get(plan_id) ?? "behind") === "behind")) {
     const [there] = yield* sql`select from plans where id = ${next.plan_id}`
     if (there === undefined) yield* Effect.orDie(createPlan(sql, next, { maxQueue: Infinity, sessionTtl }))

@@ -66,7 +66,10 @@ const earlyFrames = (): Overrides =>
     commit: (batch) =>
       batch.some(({ changes, events }) => changes.length > 0 || events.length === 0)
         ? store.commit(batch)
-        : Effect.as(Effect.forkDetach(Effect.delay(Effect.ignore(store.commit(batch)), "20 millis")), new Map<PlanId, Committed>())
+        : Effect.as(
+            Effect.forkDetach(Effect.delay(Effect.ignore(store.commit(batch)), "20 millis")),
+            new Map<PlanId, Committed>()
+          )
   }))
 
 /** Whoever takes over a plan does not learn of its open calls. */

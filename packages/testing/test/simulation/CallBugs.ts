@@ -57,7 +57,11 @@ const undecidedMade = (): Overrides =>
             task_id,
             round: 1,
             tool_digest: null,
-            given: { entry_id: null, by: anonymous, entry: { type: "decision" as const, task_id, decision: "approve" as const } }
+            given: {
+              entry_id: null,
+              by: anonymous,
+              entry: { type: "decision" as const, task_id, decision: "approve" as const }
+            }
           }))
         }))
       )

@@ -42,11 +42,7 @@ const noticeOf = ({ guard, session_id }: PlanCommit, { _tag }: PlanChange): Read
 }
 
 /** Writes a commit. Says whether it was written, was written before, or why it is not. */
-const write = (
-  memory: Memory,
-  commit: PlanCommit,
-  at: string
-): "written" | "known" | Exclude<Committed, "behind"> => {
+const write = (memory: Memory, commit: PlanCommit, at: string): "written" | "known" | Exclude<Committed, "behind"> => {
   const { plan_id, session_id, guard, changes, events, inbox } = commit
   const record = memory.plans.get(plan_id)
   const session = memory.sessions.get(session_id)
@@ -72,8 +68,11 @@ const continueWith = (create: PlanStore["Service"]["create"], { changes }: PlanC
     change._tag === "Continued" ? Effect.orDie(create(change.plan, Infinity)) : Effect.void
   )
 
-export const makeCommit =
-  (memory: Memory, notices: Notices["Service"], create: PlanStore["Service"]["create"]): PlanStore["Service"]["commit"] =>
+export const makeCommit = (
+  memory: Memory,
+  notices: Notices["Service"],
+  create: PlanStore["Service"]["create"]
+): PlanStore["Service"]["commit"] =>
   Effect.fnUntraced(function* (batch) {
     const at = fromMillis(yield* Clock.currentTimeMillis)
     const committed = new Map<PlanId, Committed>()

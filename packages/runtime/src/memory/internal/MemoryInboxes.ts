@@ -76,11 +76,11 @@ export const waitsOf = ({ waits }: PlanRecord): ReadonlyArray<StoredWait> =>
     return { task_id, kind, round, tool, schema, expires_at, settlement }
   })
 
-const obstacleOf = (record: PlanRecord): EntryRefused | undefined => {
+const obstacleOf = (record: PlanRecord, added: number): EntryRefused | undefined => {
   const texts = record.inbox.flatMap(({ entry, state }) =>
     entry.type === "text" && state === "accepted" ? [entry.text.length] : []
   )
-  const characters = texts.reduce((sum, length) => sum + length, 0)
+  const characters = texts.reduce((sum, length) => sum + length, added)
   return texts.length >= maxTexts.count || characters > maxTexts.characters ? refusals.full : undefined
 }
 
@@ -165,9 +165,10 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         }
         const now = fromMillis(yield* Clock.currentTimeMillis)
         if (entry.type !== "text") return yield* settle(record, accepting, entry, now)
-        if (record.plan.state === "completed" && entry.else === "ask") return { _tag: "Completed" as const, owner: record.owner }
+        if (record.plan.state === "completed" && entry.else === "ask")
+          return { _tag: "Completed" as const, owner: record.owner }
         if (!isOpen(record)) return yield* refusals.over
-        const obstacle = obstacleOf(record)
+        const obstacle = obstacleOf(record, entry.text.length)
         if (obstacle !== undefined) return yield* obstacle
         add(record, accepting, now, {})
         record.inboxCount++
@@ -213,7 +214,9 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       Effect.sync(() => {
         const found = waitingOf(owner)
           .filter(({ ordinal }) => ordinal > cursor)
-          .filter(({ waiting }) => (kind ?? waiting.kind) === waiting.kind && (plan ?? waiting.plan_id) === waiting.plan_id)
+          .filter(
+            ({ waiting }) => (kind ?? waiting.kind) === waiting.kind && (plan ?? waiting.plan_id) === waiting.plan_id
+          )
           .sort((a, b) => a.ordinal - b.ordinal)
         const items = found.slice(0, limit)
         return {
@@ -225,7 +228,9 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       Effect.sync(() => {
         const found = waitingOf(owner).flatMap(({ ordinal, waiting }) => {
           const { data: _, kind, message: __, since: ___, url: ____, why, ...approval } = waiting
-          return kind !== "approval" || why === null || (plan ?? waiting.plan_id) !== waiting.plan_id ? [] : [{ ordinal, approval: { ...approval, why } }]
+          return kind !== "approval" || why === null || (plan ?? waiting.plan_id) !== waiting.plan_id
+            ? []
+            : [{ ordinal, approval: { ...approval, why } }]
         })
         return newestFirst(found, page, ({ approval }): PendingApproval => approval)
       }),
@@ -256,8 +261,8 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         let count = 0
         for (let id: PlanId | undefined = plan; id !== undefined; count++) {
           const to: PlanId = id
-          id = Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ moved_to }) => moved_to === to))?.plan
-            .plan_id
+          id = Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ moved_to }) => moved_to === to))
+            ?.plan.plan_id
         }
         return count - 1
       }),

@@ -156,7 +156,10 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
       const steps = byPlan(yield* readSteps(sql, ids))
       const waits = byPlan(yield* readWaits(sql, ids))
       // No plan has a number below 0: each of them is read.
-      const inboxes = (yield* readContents(sql, ids.map((plan_id) => ({ plan_id, seen: -1 })))).map(toContent)
+      const inboxes = (yield* readContents(
+        sql,
+        ids.map((plan_id) => ({ plan_id, seen: -1 }))
+      )).map(toContent)
       return taken.map((row): AbandonedPlan => ({
         plan: toPlan(row),
         owner: row.owner,

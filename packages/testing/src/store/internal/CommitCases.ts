@@ -82,7 +82,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const before = yield* snapshot(stale)
       const write = (stored: Given.Stored) =>
         store.commit([Given.commitOf(stored, [advanced], [Given.row(2, "queued")])])
-      assert.deepEqual(yield* write(stale), new Set([stale.plan.plan_id]))
+      assert.deepEqual(yield* write(stale), Given.refused(stale.plan.plan_id))
       // The session may be its old replica's, and yet the plan is not.
       const fence = yield* Given.acquire(stale.session_id, stale.plan.replica)
       assert.deepEqual(

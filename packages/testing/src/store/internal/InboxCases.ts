@@ -58,7 +58,8 @@ const page = { limit: 10 }
 
 export const inboxCases: ReadonlyArray<StoreCase> = [
   {
-    title: "shows what waits to its owner until somebody has settled it, the oldest first, and approvals the newest first",
+    title:
+      "shows what waits to its owner until somebody has settled it, the oldest first, and approvals the newest first",
     test: Effect.gen(function* () {
       const store = yield* InboxStore
       const owner = yield* Given.newOwner
@@ -182,7 +183,8 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "stores a commit that closes a plan only if the plan has read its whole inbox, and says what is left to read of any other",
+    title:
+      "stores a commit that closes a plan only if the plan has read its whole inbox, and says what is left to read of any other",
     test: Effect.gen(function* () {
       const store = yield* InboxStore
       const plans = yield* PlanStore
@@ -204,7 +206,10 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       const later = yield* say(plan_id, text("more"))
       assert.deepEqual(yield* plans.commit([closing(taken, 1)]), new Map([[plan_id, "behind"]]))
       const [content] = yield* store.read([{ plan_id, seen: 1 }])
-      assert.deepEqual(content?.texts.map(({ entry_id }) => entry_id), [later.accepting.entry_id])
+      assert.deepEqual(
+        content?.texts.map(({ entry_id }) => entry_id),
+        [later.accepting.entry_id]
+      )
       const untaken = changed(later.accepting.entry_id, { state: "untaken" })
       const last = Given.commitOf(held, [untaken, Given.settled()], [Given.row(4, "done")])
       assert.deepEqual(yield* plans.commit([closing(last, 1)]), new Map([[plan_id, "unread"]]))
@@ -279,9 +284,10 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       yield* store.withdraw(plan_id, entry_id, held.plan.caller)
       const [content] = yield* store.read([{ plan_id, seen: 1 }])
       assert.equal(content?.count, 2)
-      assert.deepEqual(content.texts.map(({ isTold, isWithdrawn }) => ({ isTold, isWithdrawn })), [
-        { isTold: false, isWithdrawn: true }
-      ])
+      assert.deepEqual(
+        content.texts.map(({ isTold, isWithdrawn }) => ({ isTold, isWithdrawn })),
+        [{ isTold: false, isWithdrawn: true }]
+      )
       yield* Given.write(held, [changed(entry_id, { state: "withdrawn" })], [Given.row(3, "inbox.moved")])
       assert.deepEqual((yield* store.read([{ plan_id, seen: 1 }]))[0]?.texts, [])
       const decision = yield* say(plan_id, approve(task_id))
@@ -305,7 +311,8 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "opens a wait once, though its commit is written again, never from behind a lost lease, and again for the same call",
+    title:
+      "opens a wait once, though its commit is written again, never from behind a lost lease, and again for the same call",
     test: Effect.gen(function* () {
       const store = yield* InboxStore
       const plans = yield* PlanStore
@@ -334,7 +341,10 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       const { abandoned } = yield* Given.takeOver(held, yield* Given.newReplica)
       const { inbox, waits } = abandoned
       assert.equal(inbox.count, 2)
-      assert.deepEqual(waits.map(({ kind, settlement }) => [kind, settlement?.given?.entry.type]), [["result", "result"]])
+      assert.deepEqual(
+        waits.map(({ kind, settlement }) => [kind, settlement?.given?.entry.type]),
+        [["result", "result"]]
+      )
       const late = Given.commitOf(held, [Given.waitOpened(yield* Given.newTask)], [Given.row(4, "approval.requested")])
       assert.deepEqual(yield* plans.commit([late]), Given.refused(plan_id))
     })
