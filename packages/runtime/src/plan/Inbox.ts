@@ -138,12 +138,12 @@ export class Inbox extends Context.Service<
         const { entry_id, plan_id } = accepting
         const before = yield* plans.get(owner, plan_id)
         const { history: _, prior_summary: __, ...sent } = before.request ?? {}
-        const preferences = { ...Object(sent["preferences"]), on_busy: "queue" }
-        const request = decodeRequest({ ...sent, preferences, question: text, session_id: before.session_id })
+        const request = decodeRequest({ ...sent, question: text, session_id: before.session_id })
         if (Option.isNone(request)) return yield* secretsGone
+        const { preferences } = request.value
         const asked = {
           caller: owner,
-          request: request.value,
+          request: { ...request.value, preferences: { ...preferences, on_busy: "queue" as const } },
           idempotency: idempotency(entry_id, accepting.entry)
         }
         const next = yield* newPlans
