@@ -10,7 +10,7 @@ import {
   environment,
   installInto,
   isInstalled,
-  locked,
+  lockedUntil,
   needsOf,
   root,
   setup
@@ -75,10 +75,9 @@ const runTool = async ({ folder, name, tool }, args, options) => {
 }
 
 /** Builds what is not there, or older than its sources. Returns what went wrong, if anything did. A build that is cut short changes nothing. */
-const build = async (site, options) => {
-  if (isBuilt(site)) return undefined
-  return locked(async () => {
-    if (isBuilt(site)) return undefined
+const build = (site, options) => {
+  const isDone = () => isBuilt(site)
+  return lockedUntil(isDone, async () => {
     const next = `${site.to}.new`
     const { code, output } = await runTool(site, ["build", "--outDir", next, "--emptyOutDir"], options)
     if (code !== 0) return output

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process"
 import {
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -56,6 +57,18 @@ const isCopied = (path) =>
 
 /** Copies what is no product of an install or a build. */
 export const copyCheckout = (to) => cpSync(root, to, { recursive: true, filter: isCopied })
+
+/** Bytes on the disk. A file with several names counts once. */
+const sizeOf = (path, seen) => {
+  const { blocks, ino, nlink } = lstatSync(path)
+  if (nlink > 1 && seen.has(ino)) return 0
+  seen.add(ino)
+  const within = lstatSync(path).isDirectory() ? readdirSync(path).map((name) => sizeOf(join(path, name), seen)) : []
+  return within.reduce((sum, size) => sum + size, blocks * 512)
+}
+
+/** What a folder takes of the disk, as `du -m` counts it. */
+export const megabytesOf = (path) => Math.ceil(sizeOf(path, new Set()) / 1024 ** 2)
 
 /** Runs a command to its end and keeps what it prints. Beside something else it gets the processors that nobody else wants. */
 export const capture = (command, args, { isBeside = false, ...options } = {}) =>
@@ -141,10 +154,12 @@ export const patchTypeScript = async () => {
   if (code !== 0) fail("Adding the Effect diagnostics to TypeScript failed: effect-tsgo patch", output)
 }
 
-/** Only one set-up of a checkout at a time. Who holds the lock touches it; one that nobody touched is left over. */
-export const locked = async (work) => {
-  mkdirSync(join(root, ".bowline"), { recursive: true })
+/** Does what is not done yet, one process of a checkout at a time. Who holds the lock touches it; one that nobody touched is left over. */
+export const lockedUntil = async (isDone, work) => {
   for (let waited = false; ; waited = true) {
+    // Another one may have done it, and gone on to something else that takes the lock.
+    if (isDone()) return undefined
+    mkdirSync(join(root, ".bowline"), { recursive: true })
     try {
       writeFileSync(lock, String(process.pid), { flag: "wx" })
       break
@@ -162,7 +177,7 @@ export const locked = async (work) => {
   const release = () => rmSync(lock, { force: true })
   process.once("exit", release)
   try {
-    return await work()
+    return isDone() ? undefined : await work()
   } finally {
     clearInterval(touch)
     release()
@@ -172,9 +187,8 @@ export const locked = async (work) => {
 
 /** Installs what a level needs and is missing: nothing to do, and nothing said, when the lockfile is the one that was installed last. */
 export const setup = async (level = "all") => {
-  if (isInstalled(level)) return
-  await locked(async () => {
-    if (isInstalled(level)) return
+  const isDone = () => isInstalled(level)
+  await lockedUntil(isDone, async () => {
     // Whoever had all keeps it: a checkout in which somebody works needs it again soon.
     const next = existsSync(stamp) && readFileSync(stamp, "utf8").startsWith("all\n") ? "all" : level
     rmSync(stamp, { force: true })

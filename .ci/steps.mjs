@@ -59,8 +59,9 @@ export const runExamples = () => {
   )
 }
 
-/** The first hours of three people, without a network. */
-export const runFirstHours = () => failing([["first hours", bin("node"), [".ci/first-hour.mjs"], { timeout: 300_000 }]])
+/** The first hours of three people, without a network, with the packages that `runPublishCheck` has packed. */
+export const runFirstHours = (options) =>
+  failing([["first hours", bin("node"), [".ci/first-hour.mjs", "--packed"], { timeout: 300_000, ...options }]])
 
 /** Serves in a checkout in which nothing is installed. */
 export const runServing = (options) =>

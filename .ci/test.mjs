@@ -8,9 +8,9 @@ const [{ passed, failed, skipped }, others] = await Promise.all([
   runChecks({ isBeside: true }).then(async (checks) => [
     ...checks,
     ...(await runExamples()),
-    ...(await runFirstHours()),
     ...(await runServing({ isBeside: true })),
-    ...(await runPublishCheck({ isBeside: true }))
+    ...(await runPublishCheck({ isBeside: true })),
+    ...(await runFirstHours({ isBeside: true }))
   ])
 ])
 

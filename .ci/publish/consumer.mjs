@@ -85,10 +85,10 @@ const installs = {
   }
 }
 
-/** Installs what the folder asks for, all from the registry. Returns what went wrong, if anything did. */
-export const install = async (manager, folder, registry) => {
+/** Installs what the folder asks for, or these packages, all from the registry. Returns what went wrong, if anything did. */
+export const install = async (manager, folder, registry, names = []) => {
   const [command, ...args] = await installs[manager]()
-  const { code, output } = await capture(command, args, { cwd: folder, env: isolated(folder, registry) })
+  const { code, output } = await capture(command, [...args, ...names], { cwd: folder, env: isolated(folder, registry) })
   return code === 0 ? [] : [`${manager} install has ended with ${code}:\n${output}`]
 }
 

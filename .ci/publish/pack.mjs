@@ -1,12 +1,32 @@
-import { mkdirSync, rmSync } from "node:fs"
-import { join } from "node:path"
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { basename, join } from "node:path"
+import { buffer } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
+import { gunzipSync, gzipSync } from "node:zlib"
+import { extract, pack as archive } from "tar-stream"
 import { capture, pnpm, root } from "../setup.mjs"
 import { build } from "./build.mjs"
 import { packages } from "./workspace.mjs"
 
 /** Where the tarballs are. */
 export const packed = join(root, ".bowline", "packed")
+
+/** A module's name without its folder and its endings: its source, what was built of it, its declarations and its maps have the same. */
+const moduleOf = (path) => path.replace(/^package\/(dist|src)\//, "").replace(/\.[^/]*$/, "")
+
+/** The files of a tarball with those of a module behind each other: gzip refers to what is at most 32 kB back, and they say nearly the same. */
+const reorder = async (path) => {
+  const entries = []
+  const tar = extract()
+  tar.end(gunzipSync(readFileSync(path)))
+  for await (const entry of tar) entries.push({ header: entry.header, content: await buffer(entry) })
+  const keyOf = ({ header: { name } }) => `${moduleOf(name)}\n${basename(name)}`
+  entries.sort((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1))
+  const ordered = archive()
+  for (const { header, content } of entries) ordered.entry(header, content)
+  ordered.finalize()
+  writeFileSync(path, gzipSync(await buffer(ordered), { level: 9 }))
+}
 
 /** Builds the packages and packs them. Returns what went wrong, if anything did. */
 export const pack = async (options) => {
@@ -15,9 +35,11 @@ export const pack = async (options) => {
   rmSync(packed, { recursive: true, force: true })
   mkdirSync(packed, { recursive: true })
   const filters = packages.flatMap(({ manifest }) => ["--filter", manifest.name])
-  const args = [...filters, "-r", "pack", "--pack-destination", packed, "--pack-gzip-level", "9"]
+  const args = [...filters, "-r", "pack", "--pack-destination", packed]
   const { code, output } = await capture("npx", ["-y", pnpm, ...args], options)
-  return code === 0 ? undefined : output
+  if (code !== 0) return output
+  for (const name of readdirSync(packed)) await reorder(join(packed, name))
+  return undefined
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,20 +1,22 @@
 import { useSignalEffect } from "@preact/signals"
 import { useEffect, useRef } from "preact/hooks"
-import { ApprovalsPage } from "./approval/ApprovalsPage.tsx"
 import { pendingCount } from "./approval/Pending.ts"
 import { AskPage } from "./ask/AskPage.tsx"
 import { config, isAdmin } from "./gateway/Config.ts"
 import { logOut, signedOut } from "./gateway/Gateway.ts"
 import { PlansPage } from "./list/PlansPage.tsx"
-import { CredentialsPage } from "./operator/CredentialsPage.tsx"
-import { PeersPage } from "./operator/PeersPage.tsx"
-import { PlanPage } from "./plan/PlanPage.tsx"
 import { here, route, subject } from "./route/Location.ts"
 import type { Route } from "./route/Route.ts"
-import { SessionPage } from "./session/SessionPage.tsx"
-import { SessionsPage } from "./session/SessionsPage.tsx"
+import { later } from "./shell/Later.tsx"
 import { firstLine, shortId } from "./text/Format.ts"
 import { Login } from "./shell/Login.tsx"
+
+const ApprovalsPage = later(async () => (await import("./approval/ApprovalsPage.tsx")).ApprovalsPage)
+const CredentialsPage = later(async () => (await import("./operator/CredentialsPage.tsx")).CredentialsPage)
+const PeersPage = later(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
+const PlanPage = later(async () => (await import("./plan/PlanPage.tsx")).PlanPage)
+const SessionPage = later(async () => (await import("./session/SessionPage.tsx")).SessionPage)
+const SessionsPage = later(async () => (await import("./session/SessionsPage.tsx")).SessionsPage)
 
 const links = [
   { page: "ask", href: "/", label: "Ask" },

@@ -1,13 +1,11 @@
 import { systemClock } from "./Clock.ts"
+import { makeIterator } from "./FrameLog.ts"
 import { openStream, type PlanStream } from "./PlanStream.ts"
-import { type BowlineOptions, fullJitter, makeRequests, type Signal, type System } from "./Requests.ts"
+import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, type System } from "./Requests.ts"
 import type {
   Approval,
   Compacted,
-  Credential,
-  McpServerStatus,
   Message,
-  Peer,
   PendingApproval,
   Plan,
   PlanRequest,
@@ -16,7 +14,9 @@ import type {
   Preset,
   Session
 } from "./Wire.ts"
+import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
+export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream } from "./PlanStream.ts"
 export type {
@@ -39,13 +39,10 @@ export type {
   AbortReason,
   Approval,
   Compacted,
-  Credential,
   Failure,
   Final,
   Json,
-  McpServerStatus,
   Message,
-  Peer,
   PendingApproval,
   Plan,
   PlanFrame,
@@ -88,6 +85,14 @@ export interface PlansQuery extends PageQuery {
   readonly caller?: string | undefined
 }
 
+/** What an overview counts: the plans that were created within 7 days at most; in the last 24 h, if nothing is given. Times in ISO 8601. */
+export interface OverviewQuery {
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+  /** For callers marked `admin`, who get everybody's if they name nobody. */
+  readonly caller?: string | undefined
+}
+
 /** Which calls that wait a list has. */
 export interface ApprovalsQuery extends PageQuery {
   /** For callers marked `admin`. */
@@ -109,8 +114,7 @@ export interface AttachOptions extends Signal {
 /** The client of one gateway. */
 export type Bowline = ReturnType<typeof makeBowline>
 
-const randomKey = (): string =>
-  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
+const randomKey = (): string => crypto.getRandomValues(new Uint32Array(4)).join("-")
 
 /** How long a plan waits for its caller whose connection broke, in milliseconds. */
 const grace = 30_000
@@ -130,15 +134,16 @@ export const makeBowline = (system: System) => {
   const requests = makeRequests(system)
   const { call, settings } = requests
 
-  const get = <A>(path: string, options?: Signal): Promise<A> => call({ method: "GET", path }, options)
-  const post = <A>(path: string, options?: Signal, body?: object): Promise<A> =>
-    call({ method: "POST", path, body }, options)
+  const get = <A>(kind: string, id: string, options?: Signal): Promise<A> =>
+    call({ method: "GET", path: pathOf(kind, id) }, options)
+  const post = <A>(path: string, options?: Signal, body?: object, limitMs?: number): Promise<A> =>
+    call({ method: "POST", path, body }, options, limitMs)
 
   const list = <Name extends string, Entry, Rest = PageEnd>(
-    path: string,
     name: Name,
     query: object = {},
-    options?: Signal
+    options?: Signal,
+    path = `/${name}`
   ): List<Entry, { readonly [name in Name]: ReadonlyArray<Entry> } & Rest> => {
     type Page = { readonly [name in Name]: ReadonlyArray<Entry> } & Rest & Partial<PageEnd>
     const page = (cursor?: string, own: Signal | undefined = options): Promise<Page> =>
@@ -157,18 +162,16 @@ export const makeBowline = (system: System) => {
       [Symbol.asyncIterator]: () => {
         const leaving = new AbortController()
         const reading = entries(AbortSignal.any([leaving.signal].concat(options?.signal ?? [])))
-        return {
-          next: () => reading.next(),
-          return: () => {
+        return makeIterator(
+          () => reading.next(),
+          () => {
             leaving.abort()
             return reading.return(undefined)
           }
-        }
+        )
       }
     }
   }
-
-  const of = (kind: string, id: string, action = ""): string => `/${kind}/${encodeURIComponent(id)}${action}`
 
   return {
     /** Starts a plan, and reads it. */
@@ -186,49 +189,46 @@ export const makeBowline = (system: System) => {
     plans: {
       /** Fails as the gateway would refuse the request, and starts nothing. What is stored is not looked at. */
       check: (request: PlanRequest, options?: Signal): Promise<void> => post("/plan/check", options, request),
-      list: (query?: PlansQuery, options?: Signal) => list<"plans", PlanSummary>("/plans", "plans", query, options),
-      get: (planId: string, options?: Signal): Promise<Plan> => get(of("plans", planId), options),
-      cancel: (planId: string, options?: Signal): Promise<Plan> => post(of("plans", planId, "/cancel"), options),
+      list: (query?: PlansQuery, options?: Signal) => list<"plans", PlanSummary>("plans", query, options),
+      get: (planId: string, options?: Signal): Promise<Plan> => get("plans", planId, options),
+      cancel: (planId: string, options?: Signal): Promise<Plan> => post(pathOf("plans", planId, "/cancel"), options),
       approve: (
         planId: string,
         taskId: string,
         decision: "approve" | "reject",
         { note, signal }: Signal & { readonly note?: string | undefined } = {}
-      ): Promise<Approval> =>
-        post(
-          of("plans", planId, of("approvals", taskId)),
-          { signal },
-          note === undefined ? { decision } : { decision, note }
-        )
+      ): Promise<Approval> => post(pathOf("plans", planId, pathOf("approvals", taskId)), { signal }, { decision, note })
     },
     sessions: {
-      list: (query?: PageQuery, options?: Signal) => list<"sessions", Session>("/sessions", "sessions", query, options),
-      get: (sessionId: string, options?: Signal): Promise<Session> => get(of("sessions", sessionId), options),
+      list: (query?: PageQuery, options?: Signal) => list<"sessions", Session>("sessions", query, options),
+      get: (sessionId: string, options?: Signal): Promise<Session> => get("sessions", sessionId, options),
       messages: (sessionId: string, query?: PageQuery, options?: Signal) =>
-        list<"messages", Message>(of("sessions", sessionId, "/messages"), "messages", query, options),
+        list<"messages", Message>("messages", query, options, pathOf("sessions", sessionId, "/messages")),
       /** Takes as long as the summary takes. */
       compact: (sessionId: string, options?: Signal): Promise<{ readonly compaction: Compacted | null }> =>
-        call({ method: "POST", path: of("sessions", sessionId, "/compact") }, options, settings.giveUpAfterMs),
+        post(pathOf("sessions", sessionId, "/compact"), options, undefined, settings.giveUpAfterMs),
       /** Drops what came after a message. */
       revert: (sessionId: string, toMessageId: string, options?: Signal): Promise<Session> =>
-        post(of("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
+        post(pathOf("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
       delete: (sessionId: string, options?: Signal): Promise<void> =>
-        call({ method: "DELETE", path: of("sessions", sessionId) }, options)
+        call({ method: "DELETE", path: pathOf("sessions", sessionId) }, options)
     },
     approvals: {
       list: (query?: ApprovalsQuery, options?: Signal) =>
-        list<"approvals", PendingApproval>("/approvals", "approvals", query, options)
+        list<"approvals", PendingApproval>("approvals", query, options)
     },
     peers: {
       list: (options?: Signal) =>
-        list<"peers", Peer, { readonly mcp_servers: ReadonlyArray<McpServerStatus> }>("/peers", "peers", {}, options)
+        list<"peers", Peer, { readonly mcp_servers: ReadonlyArray<McpServerStatus> }>("peers", {}, options)
     },
+    overview: (query: OverviewQuery = {}, options?: Signal): Promise<Overview> =>
+      call({ method: "GET", path: "/overview", query: { ...query } }, options),
     presets: {
-      list: (options?: Signal) => list<"presets", Preset, object>("/presets", "presets", {}, options)
+      list: (options?: Signal) => list<"presets", Preset, object>("presets", {}, options)
     },
     credentials: {
-      list: (options?: Signal) => list<"credentials", Credential, object>("/credentials", "credentials", {}, options),
-      clear: (id: string, options?: Signal): Promise<Credential> => post(of("credentials", id, "/clear"), options)
+      list: (options?: Signal) => list<"credentials", Credential, object>("credentials", {}, options),
+      clear: (id: string, options?: Signal): Promise<Credential> => post(pathOf("credentials", id, "/clear"), options)
     }
   }
 }
@@ -239,7 +239,7 @@ export const makeBowline = (system: System) => {
  *
  * @example
  * ```ts
- * import { BowlineError, createBowline, initialView, isPlanFrame, type Issue, reduce } from "@bowline/client"
+ * import { BowlineError, createBowline, type Frame, initialView, isPlanFrame, type Issue, reduce } from "@bowline/client"
  *
  * const bowline = createBowline({ baseUrl: "http://127.0.0.1:3774" })
  *
@@ -247,9 +247,13 @@ export const makeBowline = (system: System) => {
  * export async function* views(question: string) {
  *   let view = initialView
  *   for await (const frame of bowline.plan({ question })) {
- *     if (isPlanFrame(frame)) yield (view = reduce(view, frame))
+ *     yield (view = reduce(view, frame))
  *   }
  * }
+ *
+ * // Of what was stored elsewhere.
+ * export const deltasOf = (frames: ReadonlyArray<Frame>): ReadonlyArray<string> =>
+ *   frames.filter(isPlanFrame).flatMap(({ event, data }) => (event === "text.delta" ? [data.delta] : []))
  *
  * export const issuesOf = (error: unknown): ReadonlyArray<Issue> =>
  *   error instanceof BowlineError ? (error.issues ?? []) : []

@@ -86,14 +86,16 @@ export const reasonOf = (error: unknown): string => {
   return error instanceof Error ? error.message : String(error)
 }
 
+/** An error of the client's own. */
+export const errorOf = (code: string, message: string, retryable = false, more?: Partial<Details>): BowlineError =>
+  new BowlineError({ code, message, retryable, ...more })
+
 /** What answers is no gateway. */
-export const unexpected = (message: string): BowlineError =>
-  new BowlineError({ code: "unexpected_response", message, retryable: false })
+export const unexpected = (message: string): BowlineError => errorOf("unexpected_response", message)
 
 /** `Retry-After`: seconds, or a date. */
 const retryAfter = (headers: Headers, now: number): number | undefined => {
-  const text = headers.get("retry-after")
-  if (text === null || text === "") return undefined
+  const text = headers.get("retry-after") ?? ""
   const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now
   return Number.isNaN(ms) ? undefined : Math.max(ms, 0)
 }
@@ -101,11 +103,11 @@ const retryAfter = (headers: Headers, now: number): number | undefined => {
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null
 
-const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
+export const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
 
 const toIssues = (value: unknown): ReadonlyArray<Issue> | undefined =>
   Array.isArray(value)
-    ? value.filter(isObject).map(({ message, path }) => ({ path: text(path) ?? "", message: text(message) ?? "" }))
+    ? value.filter(isObject).map(({ message, path }) => ({ path: textOf(path) ?? "", message: textOf(message) ?? "" }))
     : undefined
 
 /** The error that an answer stands for. What stands between may answer in the gateway's place, without a problem document. */
@@ -113,14 +115,14 @@ export const fromResponse = (response: Response, body: unknown, now: number): Bo
   const { headers, status } = response
   const problem = isObject(body) ? body : {}
   const issues = toIssues(problem["issues"])
-  const said = text(problem["detail"]) ?? `The answer is ${status}`
+  const said = textOf(problem["detail"]) ?? `The answer is ${status}`
   return new BowlineError({
-    code: text(problem["code"]) ?? codes[status] ?? codeOf(status),
+    code: textOf(problem["code"]) ?? codes[status] ?? codeOf(status),
     message: issues?.length ? `${said}: ${issues.map(({ message, path }) => `${path}: ${message}`).join("; ")}` : said,
     retryable: typeof problem["retryable"] === "boolean" ? problem["retryable"] : isPassing(status),
     status,
-    requestId: text(problem["request_id"]) ?? headers.get("x-request-id") ?? undefined,
-    planId: text(problem["plan_id"]),
+    requestId: textOf(problem["request_id"]) ?? headers.get("x-request-id") ?? undefined,
+    planId: textOf(problem["plan_id"]),
     issues,
     data: problem,
     retryAfterMs: retryAfter(headers, now)

@@ -1,5 +1,6 @@
-import { type Frame, initialView, type PlanView } from "./PlanView.ts"
+import { initialView, type PlanView } from "./PlanView.ts"
 import { reduce } from "./Reduce.ts"
+import type { PlanFrame } from "./Wire.ts"
 
 /** So many frames are kept. A reader that is further behind gets them from the gateway. */
 const maxFrames = 10_000
@@ -28,9 +29,12 @@ export const makeIterator = <A>(
 })
 
 /** The frames of a plan behind a position, for any number of readers. `older` asks the gateway for those that are no longer kept. */
-export const makeFrameLog = (after: number, older: (after: number, leaving: AbortSignal) => AsyncIterable<Frame>) => {
+export const makeFrameLog = (
+  after: number,
+  older: (after: number, leaving: AbortSignal) => AsyncIterable<PlanFrame>
+) => {
   let reading: Reading = { state: "reading" }
-  let frames: Array<Frame> = []
+  let frames: Array<PlanFrame> = []
   let firstId = after + 1
   let viewed = initialView
   let waiting: Array<() => void> = []
@@ -48,7 +52,7 @@ export const makeFrameLog = (after: number, older: (after: number, leaving: Abor
     return viewed
   }
 
-  const append = (frame: Frame): void => {
+  const append = (frame: PlanFrame): void => {
     if (frames.length >= maxFrames) {
       view()
       frames = frames.slice(maxFrames / 2)
@@ -59,7 +63,7 @@ export const makeFrameLog = (after: number, older: (after: number, leaving: Abor
   }
 
   /** Every frame from the first one on. A reader that leaves while it waits is woken by whoever lets it leave. */
-  async function* read(leaving: AbortSignal, leave: () => void): AsyncGenerator<Frame, undefined, undefined> {
+  async function* read(leaving: AbortSignal, leave: () => void): AsyncGenerator<PlanFrame, undefined, undefined> {
     let next = after + 1
     try {
       while (!leaving.aborted) {
@@ -98,15 +102,13 @@ export const makeFrameLog = (after: number, older: (after: number, leaving: Abor
   }
 }
 
-const over = { done: true, value: undefined } as const
-
 /** The answer as it grows, by the frames of a reader: each time all of it. */
-export const textsOf = (frames: AsyncIterableIterator<Frame>): AsyncIterableIterator<string> => {
+export const textsOf = (frames: AsyncIterableIterator<PlanFrame>): AsyncIterableIterator<string> => {
   let seen = initialView
   const next = async (): Promise<IteratorResult<string, undefined>> => {
     for (;;) {
       const read = await frames.next()
-      if (read.done === true) return over
+      if (read.done === true) return read
       const { text } = seen
       seen = reduce(seen, read.value)
       if (seen.text !== text) return { value: seen.text }
@@ -114,6 +116,6 @@ export const textsOf = (frames: AsyncIterableIterator<Frame>): AsyncIterableIter
   }
   return makeIterator(next, async (): Promise<IteratorResult<string, undefined>> => {
     await frames.return?.()
-    return over
+    return { done: true, value: undefined }
   })
 }

@@ -1,7 +1,7 @@
-import { BowlineError, isForeign, isObject, unexpected } from "./BowlineError.ts"
+import { type BowlineError, errorOf, isForeign, isObject, textOf, unexpected } from "./BowlineError.ts"
 import { sleep, within } from "./Clock.ts"
-import type { Frame } from "./PlanView.ts"
-import { type Backoff, mayPass, parse, type Request, type Requests, toError } from "./Requests.ts"
+import type { PlanFrame } from "./Wire.ts"
+import { type Backoff, mayPass, parse, pathOf, type Request, type Requests, toError } from "./Requests.ts"
 import { makeDecoder, type SseEvent } from "./SseDecoder.ts"
 
 /** How far a stream is read. Whoever reads it moves this on. */
@@ -12,7 +12,7 @@ export interface Position {
   /** The newest answer of the gateway. */
   response?: Response | undefined
   /** The frame that says how the plan ended. */
-  outcome?: Frame | undefined
+  outcome?: PlanFrame | undefined
   /** Whether a frame of the plan has come from there: whatever else answers now stands in front of a gateway. */
   isBegun: boolean
 }
@@ -27,12 +27,7 @@ export const positionAt = (planId: string | undefined, lastId: number, isBegun =
 })
 
 const incomplete = (cause: Error): BowlineError =>
-  new BowlineError({
-    code: "incomplete",
-    message: `The stream broke, and could not be resumed: ${cause.message}`,
-    retryable: true,
-    cause
-  })
+  errorOf("incomplete", `The stream broke, and could not be resumed: ${cause.message}`, true, { cause })
 
 /** How long a gateway is asked that has never answered, in milliseconds: its address may be wrong. */
 const firstAnswerMs = 30_000
@@ -59,16 +54,18 @@ const makePatience = ({ clock, isMet, settings }: Requests, signal: AbortSignal)
 
 const eventsOf = (planId: string, after: number): Request => ({
   method: "GET",
-  path: `/plans/${encodeURIComponent(planId)}/events`,
+  path: pathOf("plans", planId, "/events"),
   headers: { accept: "text/event-stream", ...(after > 0 && { "last-event-id": String(after) }) }
 })
 
 /** The frame of an event, if it has a number. */
-const toFrame = (event: Exclude<SseEvent, { comment: string }>): Frame | undefined => {
-  if (event.id === undefined || !/^\d{1,15}$/.test(event.id)) return undefined
-  const data = parse(event.data)
-  if (isObject(data)) return { id: Number(event.id), event: event.event, data }
-  throw unexpected("A frame has no JSON")
+const toFrame = ({ data: text, event, id }: Exclude<SseEvent, { comment: string }>): PlanFrame | undefined => {
+  if (id === undefined || !/^\d{1,15}$/.test(id)) return undefined
+  const data = parse(text)
+  if (!isObject(data)) throw unexpected("A frame has no JSON")
+  // The gateway's frames have the shapes of its API.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return { id: Number(id), event, data } as object as PlanFrame
 }
 
 /**
@@ -88,7 +85,7 @@ export async function* readFrames(
   position: Position,
   signal: AbortSignal,
   start?: Request
-): AsyncGenerator<Frame, void, undefined> {
+): AsyncGenerator<PlanFrame, void, undefined> {
   const { emit, send, settings } = requests
   const patience = makePatience(requests, signal)
   /** Of the outage that lasts. */
@@ -101,11 +98,11 @@ export async function* readFrames(
   /** The stream has to be asked for again: after its last frame, or from its start. */
   const cut = (code: "ended" | "reconnect" | "gap", message: string, fromStart = false): BowlineError => {
     isReplay = fromStart
-    return new BowlineError({ code, message, retryable: true })
+    return errorOf(code, message, true)
   }
 
   /** Undefined for a frame that was there before. */
-  const accept = (event: Exclude<SseEvent, { comment: string }>): Frame | undefined => {
+  const accept = (event: Exclude<SseEvent, { comment: string }>): PlanFrame | undefined => {
     const frame = toFrame(event)
     if (frame === undefined) return undefined
     if (frame.id > position.lastId + 1) throw cut("gap", `Frame ${frame.id} came after ${position.lastId}`)
@@ -116,14 +113,14 @@ export async function* readFrames(
     }
     position.lastId = frame.id
     position.isBegun = true
-    if ("plan_id" in frame.data && typeof frame.data.plan_id === "string") position.planId = frame.data.plan_id
+    position.planId = textOf(frame.data.plan_id) ?? position.planId
     backoff = undefined
     isReplay = false
     wasRefused = false
     return frame
   }
 
-  async function* readOnce(connection: AbortSignal): AsyncGenerator<Frame, void, undefined> {
+  async function* readOnce(connection: AbortSignal): AsyncGenerator<PlanFrame, void, undefined> {
     const { lastId, planId } = position
     const request = planId === undefined && start !== undefined ? start : eventsOf(planId ?? "", isReplay ? 0 : lastId)
     const response = await patience.wait(settings.connectTimeoutMs, send(request, connection))
@@ -157,9 +154,10 @@ export async function* readFrames(
           }
           const known = position.lastId
           const frame = accept(event)
-          if (frame !== undefined) spent = 0
-          if (frame !== undefined && frame.id > known) yield frame
-          if (frame?.event === "done") return
+          if (frame === undefined) continue
+          spent = 0
+          if (frame.id > known) yield frame
+          if (frame.event === "done") return
         }
       }
     } finally {

@@ -1,18 +1,18 @@
-import { BowlineError } from "./BowlineError.ts"
+import { type BowlineError, errorOf } from "./BowlineError.ts"
 import { holdProcess, within } from "./Clock.ts"
 import { makeFrameLog, makeIterator, type Reading, textsOf } from "./FrameLog.ts"
 import { type Position, positionAt, readFrames, requestIdOf } from "./PlanFrames.ts"
-import type { Frame, PlanView } from "./PlanView.ts"
-import { isPlanFrame } from "./Reduce.ts"
-import { ignore, type Request, type Requests } from "./Requests.ts"
-import type { Failure, Final, Plan } from "./Wire.ts"
+import type { PlanView } from "./PlanView.ts"
+import { ignore, pathOf, type Request, type Requests } from "./Requests.ts"
+import type { Failure, Final, Plan, PlanFrame } from "./Wire.ts"
 
 /**
  * A plan as it runs. Reading it never loses a frame and never repeats one: where a connection breaks, it is resumed. The plan of a request is
  * cancelled when its signal is aborted, and when its last reader leaves while nobody waits for `result()`, unless the request says
- * `on_disconnect: "continue"`. A plan that was only attached to is left alone.
+ * `on_disconnect: "continue"`. A plan that was only attached to is left alone. A frame's `event` says what its `data` has; that of a gateway of a
+ * later version may be another one.
  */
-export interface PlanStream extends AsyncIterable<Frame> {
+export interface PlanStream extends AsyncIterable<PlanFrame> {
   /** Rejects if the plan never began. */
   readonly planId: Promise<string>
   /** The number of the last frame that has come; 0 before the first one. */
@@ -48,30 +48,19 @@ const deferred = <A>(): PromiseWithResolvers<A> => {
 
 /** Why readers of a plan that ended with `error` have no result. */
 const failureOf = (data: Failure, position: Position): BowlineError => {
-  const { code, message, reason, retryable, stage } = data
-  const requestId = requestIdOf(position)
-  return new BowlineError({
-    code,
-    message,
-    retryable,
-    stage,
-    reason,
-    data: data.data,
-    requestId,
-    planId: position.planId
-  })
+  const { code, data: more, message, reason, retryable, stage } = data
+  const { planId } = position
+  return errorOf(code, message, retryable, { stage, reason, data: more, requestId: requestIdOf(position), planId })
 }
 
 /** Gives the payload of `final` to those who wait for it, or fails with that of `error`. */
 const settle = (position: Position, result: PromiseWithResolvers<Final>): void => {
   const { outcome } = position
-  if (outcome === undefined || !isPlanFrame(outcome)) return
-  if (outcome.event === "final") result.resolve(outcome.data)
-  else if (outcome.event === "error") result.reject(failureOf(outcome.data, position))
+  if (outcome?.event === "final") result.resolve(outcome.data)
+  if (outcome?.event === "error") result.reject(failureOf(outcome.data, position))
 }
 
-const allHaveLeft = (): BowlineError =>
-  new BowlineError({ code: "aborted", message: "No reader is left", retryable: false, reason: "disconnect" })
+const allHaveLeft = (): BowlineError => errorOf("aborted", "No reader is left", false, { reason: "disconnect" })
 
 /** Begins to read at once. */
 export const openStream = (requests: Requests, source: Source): PlanStream => {
@@ -108,7 +97,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
   }
 
   const cancelPlan = (id: string, keepalive = false): Promise<Plan> =>
-    call({ method: "POST", path: `/plans/${encodeURIComponent(id)}/cancel`, keepalive })
+    call({ method: "POST", path: pathOf("plans", id, "/cancel"), keepalive })
 
   /** A plan may have begun whose name is still on its way: the answer to the request says it. */
   const cancelWhenNamed = async (error: unknown): Promise<void> => {
@@ -146,7 +135,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
   }
 
   /** A reader from now on. */
-  const iterate = (): AsyncIterableIterator<Frame> => {
+  const iterate = (): AsyncIterableIterator<PlanFrame> => {
     const leaving = new AbortController()
     const leave = (): void => {
       if (leaving.signal.aborted) return

@@ -24,6 +24,8 @@ export interface AttemptView {
   readonly endedAt: number | null
   /** When the first piece of its text or reasoning came. */
   readonly firstTokenAt: number | null
+  /** The model that was asked. Null where no frame has named one yet. */
+  readonly model: string | null
   /** What led to this attempt. Null for the first one of a step, and for the continuation of an answer. */
   readonly retry: RetryView | null
   readonly text: string
@@ -92,6 +94,17 @@ export interface ApprovalView {
   readonly by: string | null
 }
 
+/** A text that somebody has added while the plan worked, and the step that has read it, or the plan whose question it is. */
+export interface EntryView {
+  readonly entryId: string
+  readonly by: string
+  readonly text: string
+  readonly at: number
+  readonly state: "accepted" | "taken" | "moved" | "withdrawn"
+  readonly step: number | null
+  readonly movedTo: string | null
+}
+
 export interface CompactionView {
   readonly at: number
   /** The step that it came after; 0 before the first one. */
@@ -144,6 +157,7 @@ export interface PlanView {
   readonly steps: ReadonlyArray<StepView>
   readonly tasks: ReadonlyArray<TaskView>
   readonly approvals: ReadonlyArray<ApprovalView>
+  readonly entries: ReadonlyArray<EntryView>
   readonly compactions: ReadonlyArray<CompactionView>
   readonly notices: ReadonlyArray<NoticeView>
   readonly retries: number
@@ -175,6 +189,7 @@ export const initialView: PlanView = {
   steps: [],
   tasks: [],
   approvals: [],
+  entries: [],
   compactions: [],
   notices: [],
   retries: 0,

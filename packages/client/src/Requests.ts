@@ -1,4 +1,4 @@
-import { BowlineError, fromResponse, isForeign, isPassing, reasonOf, unexpected } from "./BowlineError.ts"
+import { BowlineError, errorOf, fromResponse, isForeign, isPassing, reasonOf, unexpected } from "./BowlineError.ts"
 import { type Clock, holdProcess, sleep, TimedOut, within } from "./Clock.ts"
 
 /** What happens to a stream: for a line of a log, or for a sign that says that it is being picked up again. */
@@ -66,27 +66,23 @@ export interface Signal {
 /** What went wrong with a request that has no refusal. Runtimes do not agree on the class of these errors. */
 export const toError = (error: unknown, isConnected = false): BowlineError => {
   if (error instanceof BowlineError) return error
-  return new BowlineError({
-    code: error instanceof TimedOut ? (isConnected ? "silence" : "timeout") : "network",
-    message: reasonOf(error),
-    retryable: true,
-    cause: error
-  })
+  const code = error instanceof TimedOut ? (isConnected ? "silence" : "timeout") : "network"
+  return errorOf(code, reasonOf(error), true, { cause: error })
 }
 
 /** Whether the same may succeed in a moment. */
-export const mayPass = ({ code, status }: BowlineError): boolean =>
-  isPassing(status) || ["network", "timeout", "silence", "ended", "reconnect", "gap"].includes(code)
+export const mayPass = ({ code, retryable, status }: BowlineError): boolean =>
+  status === undefined ? retryable && code !== "incomplete" : isPassing(status)
 
 const toQuery = (query: object): string => {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
+    for (const one of [value].flat()) {
       if (one !== undefined && one !== null) search.append(name, String(one))
     }
   }
   const text = search.toString()
-  return text === "" ? "" : `?${text}`
+  return text && `?${text}`
 }
 
 /** `fetch` fails for a wrong URL, and for a header that cannot be one, as for a network that is away: that is not asked again. */
@@ -98,16 +94,13 @@ const toSendable = (url: string, init: RequestInit, body: object | undefined): R
     if (/^https?:/.test(sent)) return whole
     throw new Error(`Expected a baseUrl with http: or https:, got ${sent}`)
   } catch (cause) {
-    throw new BowlineError({
-      code: "invalid_request",
-      message: `The request cannot be sent: ${reasonOf(cause)}`,
-      retryable: false,
-      cause
-    })
+    throw errorOf("invalid_request", `The request cannot be sent: ${reasonOf(cause)}`, false, { cause })
   }
 }
 
 declare const location: { readonly origin: string } | undefined
+
+export const pathOf = (kind: string, id: string, action = ""): string => `/${kind}/${encodeURIComponent(id)}${action}`
 
 export const ignore = (): undefined => undefined
 
@@ -136,7 +129,7 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     try {
       return typeof apiKey === "function" ? await apiKey() : apiKey
     } catch (cause) {
-      throw new BowlineError({ code: "unauthorized", message: "There is no key", retryable: false, cause })
+      throw errorOf("unauthorized", "There is no key", false, { cause })
     }
   }
 
@@ -233,12 +226,7 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
         ignore
       )
     }
-    return new BowlineError({
-      code: "unreachable",
-      message: `Cannot reach ${url.origin}: ${why}`,
-      retryable: true,
-      cause
-    })
+    return errorOf("unreachable", `Cannot reach ${url.origin}: ${why}`, true, { cause })
   }
 
   const emit = (event: StreamEvent): void => {

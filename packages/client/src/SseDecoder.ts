@@ -1,4 +1,4 @@
-import { BowlineError } from "./BowlineError.ts"
+import { errorOf } from "./BowlineError.ts"
 
 /** What a stream of Server-Sent Events consists of. `id` is that of the block itself, not of an earlier one. */
 export type SseEvent =
@@ -6,8 +6,6 @@ export type SseEvent =
   | { readonly id: string | undefined; readonly event: string; readonly data: string }
 
 const maxBlock = 8 * 1_024 * 1_024
-
-const lineEnd = /\r\n|\n|\r/g
 
 /**
  * Decodes Server-Sent Events (WHATWG HTML 9.2) from bytes that may be cut anywhere: in a code point, in a line end, in a block. A
@@ -22,14 +20,8 @@ export const makeDecoder = () => {
   let event = ""
   let data: string | undefined
 
-  const expectRoom = (): void => {
-    if (size <= maxBlock) return
-    const message = `A frame has more than ${maxBlock} characters`
-    throw new BowlineError({ code: "frame_too_large", message, retryable: false })
-  }
-
   const endBlock = (): SseEvent | undefined => {
-    const block = data === undefined ? undefined : { id, event: event === "" ? "message" : event, data }
+    const block = data === undefined ? undefined : { id, event: event || "message", data }
     id = undefined
     event = ""
     data = undefined
@@ -37,16 +29,14 @@ export const makeDecoder = () => {
     return block
   }
 
-  const endLine = (text: string): SseEvent | undefined => {
-    expectRoom()
-    if (text === "") return endBlock()
-    const colon = text.indexOf(":")
-    if (colon === 0) return { comment: text.slice(1).trim() }
-    const field = colon === -1 ? text : text.slice(0, colon)
-    const value = colon === -1 ? "" : text.slice(text[colon + 1] === " " ? colon + 2 : colon + 1)
+  const endLine = (): SseEvent | undefined => {
+    const [whole, field, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? []
+    line = ""
+    if (whole === "") return endBlock()
+    if (field === "") return { comment: value.trim() }
     if (field === "data") data = data === undefined ? value : `${data}\n${value}`
-    else if (field === "event") event = value
-    else if (field === "id" && !value.includes("\0")) id = value
+    if (field === "event") event = value
+    if (field === "id" && !value.includes("\0")) id = value
     return undefined
   }
 
@@ -56,20 +46,15 @@ export const makeDecoder = () => {
     const text = isBehindCr && decoded.startsWith("\n") ? decoded.slice(1) : decoded
     isBehindCr = decoded.endsWith("\r")
     const found: Array<SseEvent> = []
-    let start = 0
-    for (const { 0: end, index } of text.matchAll(lineEnd)) {
-      // What came before of the line is only joined here: a long line may come in many pieces.
-      const whole = line + text.slice(start, index)
-      size += whole.length - line.length
-      line = ""
-      start = index + end.length
-      const one = endLine(whole)
+    const pieces = text.split(/\r\n|\n|\r/)
+    for (const [i, piece] of pieces.entries()) {
+      line += piece
+      size += piece.length
+      if (size > maxBlock) throw errorOf("frame_too_large", `A frame has more than ${maxBlock} characters`)
+      // The last piece goes on in the next bytes.
+      const one = i < pieces.length - 1 ? endLine() : undefined
       if (one !== undefined) found.push(one)
     }
-    const rest = text.slice(start)
-    line += rest
-    size += rest.length
-    expectRoom()
     return found
   }
 }

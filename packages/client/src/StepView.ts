@@ -11,12 +11,11 @@ export const replaceLast = <A>(
   return entry === undefined ? list : list.with(index, replace(entry))
 }
 
-export const always = (): boolean => true
+export const withLast = <A>(list: ReadonlyArray<A>, last: A): ReadonlyArray<A> => [...list.slice(0, -1), last]
 
-const withStep = (view: PlanView, step: number, replace: (entry: StepView) => StepView): PlanView => {
-  const steps = replaceLast(view.steps, (entry) => entry.step === step, replace)
-  return steps === view.steps ? view : { ...view, steps }
-}
+/** Ends what is open. */
+export const close = <A extends { readonly endedAt: number | null }>(entry: A, at: number): A =>
+  entry.endedAt === null ? { ...entry, endedAt: at } : entry
 
 /** The view with the attempt. No frame announces the continuation of an answer: it begins with its first delta. */
 export const withAttempt = (
@@ -25,23 +24,31 @@ export const withAttempt = (
   at: number,
   replace: (entry: AttemptView) => AttemptView
 ): PlanView => {
+  const isStep = (entry: StepView): boolean => entry.step === step
   // Whoever reads on in the middle of a plan has not seen the step begin.
-  const known = view.steps.some((entry) => entry.step === step)
-    ? view
-    : { ...view, steps: [...view.steps, { step, startedAt: at, endedAt: null, attempts: [] }] }
-  return withStep(known, step, (entry) => {
+  const known = view.steps.some(isStep)
+    ? view.steps
+    : [...view.steps, { step, startedAt: at, endedAt: null, attempts: [] }]
+  const withOne = (entry: StepView): StepView => {
     const attempts = replaceLast(entry.attempts, (other) => other.attempt === attempt, replace)
     if (attempts !== entry.attempts) return { ...entry, attempts }
     const before = closeAttempt(entry.attempts, at)
-    return { ...entry, attempts: [...before, replace(newAttempt(attempt, before.at(-1)?.endedAt ?? at))] }
-  })
+    return { ...entry, attempts: [...before, replace(newAttempt(attempt, before.at(-1)?.endedAt ?? at, view.model))] }
+  }
+  return { ...view, steps: replaceLast(known, isStep, withOne) }
 }
 
-export const newAttempt = (attempt: number, startedAt: number, retry: RetryView | null = null): AttemptView => ({
+export const newAttempt = (
+  attempt: number,
+  startedAt: number,
+  model: string | null,
+  retry: RetryView | null = null
+): AttemptView => ({
   attempt,
   startedAt,
   endedAt: null,
   firstTokenAt: null,
+  model,
   retry,
   text: "",
   reasoning: "",
@@ -61,11 +68,7 @@ const closeAttempt = (
   const last = attempts.at(-1)
   return last === undefined || (last.endedAt !== null && error === undefined)
     ? attempts
-    : replaceLast(attempts, always, (last) => ({
-        ...last,
-        endedAt: last.endedAt ?? at,
-        error: error ?? last.error
-      }))
+    : withLast(attempts, { ...close(last, at), error: error ?? last.error })
 }
 
 /** The attempt of the last step is over, at the latest: its calls are made, it has failed, or the plan goes on without it. */
@@ -73,9 +76,7 @@ export const closeLastAttempt = (view: PlanView, at: number, error?: AttemptErro
   const last = view.steps.at(-1)
   if (last === undefined) return view
   const attempts = closeAttempt(last.attempts, at, error)
-  return attempts === last.attempts
-    ? view
-    : { ...view, steps: replaceLast(view.steps, always, (last) => ({ ...last, attempts })) }
+  return attempts === last.attempts ? view : { ...view, steps: withLast(view.steps, { ...last, attempts }) }
 }
 
 /** Closes the step that ran. It ended with the last of its attempts, calls and approvals: what comes behind them is not its time. */
@@ -85,7 +86,7 @@ export const closeLastStep = (view: PlanView, at: number): PlanView => {
   if (last === undefined || last.endedAt !== null) return closed
   const own = [...view.tasks, ...view.approvals].filter(({ step }) => step === last.step)
   const endedAt = Math.max(last.startedAt, ...[...last.attempts, ...own].map(({ endedAt }) => endedAt ?? at))
-  return { ...closed, steps: replaceLast(closed.steps, always, (last) => ({ ...last, endedAt })) }
+  return { ...closed, steps: withLast(closed.steps, { ...last, endedAt }) }
 }
 
 export const textOf = ({ attempts }: Pick<StepView, "attempts">): string =>

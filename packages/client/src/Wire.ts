@@ -296,23 +296,6 @@ export interface Preset {
   readonly model: string
 }
 
-export interface Credential {
-  readonly id: string
-  readonly provider: string
-  readonly state: "ok" | "cooldown" | "out"
-  readonly windows: ReadonlyArray<{ readonly model: string | null; readonly reason: string; readonly until: string }>
-  readonly last_used_at: string | null
-}
-
-export interface Peer {
-  readonly endpoint: string
-  readonly dialect: "a2a-1.0" | "a2a-0.3" | "bindu" | null
-  readonly card: { readonly name: string | null; readonly fetched_at: string } | null
-  readonly breaker: { readonly state: "closed" | "open" | "half-open"; readonly open_until: string | null }
-}
-
-export interface McpServerStatus { readonly url: string; readonly revision: string | null; readonly error: string | null }
-
 /** What every payload has. */
 export interface FrameHead { readonly plan_id: string; readonly session_id: string; readonly at: string }
 

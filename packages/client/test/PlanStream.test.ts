@@ -66,6 +66,16 @@ describe("a plan's stream", () => {
     assert.strictEqual(asked.length, 3)
   })
 
+  it("knows by an event what its data has, also where the two are taken apart", async () => {
+    const { answer, bowline } = setUp()
+    answer(stream(...frames))
+    const deltas: Array<string> = []
+    for await (const { data, event } of bowline.plan(question)) {
+      if (event === "text.delta") deltas.push(data.delta)
+    }
+    assert.strictEqual(deltas.join(""), "Hello")
+  })
+
   it("tells who it is, how far it is, and what the gateway has answered", async () => {
     const { answer, bowline } = setUp()
     answer(stream(...frames))
@@ -134,7 +144,7 @@ describe("a plan's stream", () => {
     const odd = frame(4, "event.of.later", { later: true })
     answer(stream(...frames.slice(0, 3), odd, final(5, "Hi"), frame(6, "done", { later: [1] })))
     const plan = bowline.plan(question)
-    const read = await collect(plan)
+    const read: ReadonlyArray<Frame> = await collect(plan)
     assert.deepInclude(read[3], { id: 4, event: "event.of.later" })
     assert.deepInclude(read[3]?.data, { later: true })
     assert.deepInclude(read[5]?.data, { later: [1] })

@@ -64,6 +64,7 @@ describe("PlanView", () => {
       startedAt: start + 2_000,
       endedAt: start + 6_000,
       firstTokenAt: start + 3_000,
+      model: "a/b",
       retry: null,
       text: "Wrong",
       reasoning: "Hm",
@@ -72,10 +73,16 @@ describe("PlanView", () => {
       usage,
       costUsd: 0.5
     })
-    assert.deepInclude(second, { attempt: 2, startedAt: start + 8_000 + 2_500, text: "A bow", isRetracted: false })
+    assert.deepInclude(second, {
+      attempt: 2,
+      startedAt: start + 10_500,
+      model: "c/d",
+      text: "A bow",
+      isRetracted: false
+    })
     assert.deepInclude(second?.retry, { at: start + 8_000, delayMs: 2_500, credential: "c2" })
     // No frame announces a continuation.
-    assert.deepInclude(third, { attempt: 3, text: "line", retry: null })
+    assert.deepInclude(third, { attempt: 3, text: "line", retry: null, model: "c/d" })
   })
 
   it("says what the plan waits for", () => {

@@ -12,6 +12,7 @@ import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
 import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
+import * as SqlOverviewStore from "./plan/SqlOverviewStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
@@ -53,6 +54,7 @@ export const layerNoDeps = (options: Options) =>
     SqlPlanStore.layer(options),
     SqlTaskStore.layer,
     SqlPushStore.layer,
+    SqlOverviewStore.layer,
     SqlInboxStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),

@@ -1,10 +1,17 @@
 import { BowlineError, type Json } from "@bowline/client"
 import { useSignal } from "@preact/signals"
+import { useRef } from "preact/hooks"
+import { Arguments } from "../call/Arguments.tsx"
+import { type KnownTool, schemaOf } from "../call/ToolSchemas.ts"
 import { now } from "../gateway/GatewayClock.ts"
 import { inWords } from "../gateway/Gateway.ts"
+import { planHref, sessionHref } from "../route/Route.ts"
+import { Fact } from "../shell/Block.tsx"
 import { Sign } from "../shell/Sign.tsx"
-import { planHref } from "../route/Route.ts"
-import { duration, pretty, shortId } from "../text/Format.ts"
+import { State } from "../shell/State.tsx"
+import { counted, duration, firstLine, relative, shortId } from "../text/Format.ts"
+import { type ApprovalContext, useApprovalContext } from "./ApprovalContext.ts"
+import type { EarlierCall } from "./EarlierCalls.ts"
 import { decide } from "./Pending.ts"
 
 /** A call that a person decides about, wherever it is shown. */
@@ -52,23 +59,92 @@ const Decided = ({ verdict }: { readonly verdict: Verdict }) => (
   </p>
 )
 
+/** How many earlier calls are shown. */
+const mostEarlier = 5
+
+const Earlier = ({ calls, tool }: { readonly calls: ReadonlyArray<EarlierCall>; readonly tool: string }) =>
+  calls.length === 0 ? (
+    <p class="dim">
+      No earlier call of <code>{tool}</code> in this session.
+    </p>
+  ) : (
+    <details open={calls.length <= mostEarlier}>
+      <summary>
+        {counted(calls.length, "earlier call")} of <code>{tool}</code> in this session
+      </summary>
+      <ul class="earlier">
+        {calls.slice(0, mostEarlier).map(({ at, input, planId, state, taskId }) => (
+          <li key={taskId}>
+            <State state={state ?? "running"} />{" "}
+            <a href={`${planHref(planId)}?row=task-${encodeURIComponent(taskId)}`}>
+              <code>{firstLine(JSON.stringify(input), 120)}</code>
+            </a>{" "}
+            <span class="dim">{relative(at, now())}</span>
+          </li>
+        ))}
+      </ul>
+      {calls.length > mostEarlier ? (
+        <p class="dim">
+          The newest {mostEarlier} of {calls.length}.
+        </p>
+      ) : null}
+    </details>
+  )
+
+/** Who asked what, and what the model said before it asked for the call. */
+const Story = ({ caller, context: { plan, said } }: { readonly context: ApprovalContext; readonly caller: string }) => (
+  <dl class="story">
+    <div>
+      <dt>{caller} asked</dt>
+      <dd>
+        <a href={planHref(plan.plan_id)}>{firstLine(plan.question, 400)}</a>
+      </dd>
+    </div>
+    <div>
+      <dt>The model said</dt>
+      <dd>{said.trim() === "" ? <span class="dim">nothing before the call</span> : firstLine(said, 600)}</dd>
+    </div>
+  </dl>
+)
+
+const Consequences = ({ agent, tool }: Pick<Asked, "agent" | "tool">) => (
+  <dl class="consequences">
+    <div>
+      <dt>Approve</dt>
+      <dd>
+        <code>{tool}</code> {agent === null ? "" : `of ${agent} `}is called at once and only once, with exactly these
+        arguments, and the plan goes on with its result.
+      </dd>
+    </div>
+    <div>
+      <dt>Reject</dt>
+      <dd>Nothing is called. The model reads that it was rejected, and your note, and goes on without it.</dd>
+    </div>
+  </dl>
+)
+
 /** A call with all that is needed to decide about it. With the card focused `a` approves and `r` rejects. */
 export const ApprovalCard = ({
   asked,
   links = true,
+  schema,
   verdict
 }: {
   readonly asked: Asked
   readonly verdict?: Verdict | undefined
-  /** Whether it links to its plan. */
+  /** Whether it stands apart from its plan: then it says where it comes from. */
   readonly links?: boolean
+  /** What is known of the tool where the card stands within its plan. */
+  readonly schema?: KnownTool["schema"]
 }) => {
+  const card = useRef<HTMLElement>(null)
   const note = useSignal("")
   const isBusy = useSignal(false)
   const sent = useSignal<"approve" | "reject" | undefined>(undefined)
   const problem = useSignal<string | undefined>(undefined)
   const left = asked.expiresAt - now()
   const isOpen = verdict === undefined && sent.value === undefined
+  const context = useApprovalContext(asked, card, links)
 
   const submit = async (decision: "approve" | "reject") => {
     if (isBusy.value || !isOpen) return
@@ -96,9 +172,17 @@ export const ApprovalCard = ({
   }
 
   return (
-    <article class="card approval" tabIndex={0} aria-label={`Approval of ${asked.tool}`} onKeyDown={onKeyDown}>
+    <article
+      ref={card}
+      class="card approval"
+      tabIndex={0}
+      aria-label={`Approval of ${asked.tool}`}
+      onKeyDown={onKeyDown}
+    >
       <header>
-        <h3>{asked.tool}</h3>
+        <h3>
+          <code>{asked.tool}</code>
+        </h3>
         {isOpen ? (
           <span class="state tone-waiting">
             <Sign of="waiting" />
@@ -106,35 +190,32 @@ export const ApprovalCard = ({
           </span>
         ) : null}
       </header>
+      {context === undefined ? null : <Story context={context} caller={asked.caller ?? context.plan.caller} />}
       <dl class="facts">
-        {asked.agent === null ? null : (
-          <div>
-            <dt>Peer</dt>
-            <dd>{asked.agent}</dd>
-          </div>
-        )}
-        <div>
-          <dt>Because</dt>
-          <dd>{reasons[asked.why] ?? asked.why}</dd>
-        </div>
-        {asked.caller === null ? null : (
-          <div>
-            <dt>Asked by</dt>
-            <dd>{asked.caller}</dd>
-          </div>
-        )}
+        {asked.agent === null ? null : <Fact name="Peer">{asked.agent}</Fact>}
+        <Fact name="Because">{reasons[asked.why] ?? asked.why}</Fact>
+        {asked.caller === null || context !== undefined ? null : <Fact name="Asked by">{asked.caller}</Fact>}
         {links ? (
-          <div>
-            <dt>Plan</dt>
-            <dd>
+          <>
+            <Fact name="Plan">
               <a href={planHref(asked.planId)}>{shortId(asked.planId)}</a>
-            </dd>
-          </div>
+            </Fact>
+            {context === undefined ? null : (
+              <Fact name="Session">
+                <a href={sessionHref(context.plan.session_id)}>
+                  {context.plan.external_session_id ?? shortId(context.plan.session_id)}
+                </a>
+              </Fact>
+            )}
+          </>
         ) : null}
       </dl>
-      <pre tabIndex={0} aria-label="Input of the call">
-        {pretty(asked.input)}
-      </pre>
+      <Arguments
+        title="Call"
+        input={asked.input}
+        schema={schema ?? (context === undefined ? null : schemaOf(context.plan, asked.tool))}
+      />
+      {context === undefined ? null : <Earlier calls={context.earlier} tool={asked.tool} />}
       {problem.value === undefined ? null : (
         <p class="problem" role="alert">
           {problem.value}
@@ -148,24 +229,27 @@ export const ApprovalCard = ({
         </p>
       ) : null}
       {isOpen ? (
-        <div class="decide">
-          <label>
-            Note for the model
-            <input
-              value={note.value}
-              maxLength={4_096}
-              onInput={(event) => {
-                note.value = event.currentTarget.value
-              }}
-            />
-          </label>
-          <button type="button" class="primary" disabled={isBusy.value} onClick={() => void submit("approve")}>
-            Approve <kbd>a</kbd>
-          </button>
-          <button type="button" class="danger" disabled={isBusy.value} onClick={() => void submit("reject")}>
-            Reject <kbd>r</kbd>
-          </button>
-        </div>
+        <>
+          <Consequences agent={asked.agent} tool={asked.tool} />
+          <div class="decide">
+            <label>
+              Note for the model
+              <input
+                value={note.value}
+                maxLength={4_096}
+                onInput={(event) => {
+                  note.value = event.currentTarget.value
+                }}
+              />
+            </label>
+            <button type="button" class="primary" disabled={isBusy.value} onClick={() => void submit("approve")}>
+              Approve <kbd>a</kbd>
+            </button>
+            <button type="button" class="danger" disabled={isBusy.value} onClick={() => void submit("reject")}>
+              Reject <kbd>r</kbd>
+            </button>
+          </div>
+        </>
       ) : null}
     </article>
   )

@@ -73,17 +73,19 @@ export const ApprovalsPage = () => {
   const caller = here.value.query.get("caller") ?? ""
   return (
     <>
-      <h1>Approvals</h1>
-      {isAdmin.value ? (
-        <label class="narrow">
-          Caller
-          <input
-            value={caller}
-            placeholder="you"
-            onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
-          />
-        </label>
-      ) : null}
+      <div class="page-head">
+        <h1>Approvals</h1>
+        {isAdmin.value ? (
+          <label>
+            Caller
+            <input
+              value={caller}
+              placeholder="you"
+              onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
+            />
+          </label>
+        ) : null}
+      </div>
       <Cards key={caller} />
     </>
   )

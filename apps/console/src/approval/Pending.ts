@@ -1,4 +1,4 @@
-import { type Approval, isPlanFrame, type PendingApproval } from "@bowline/client"
+import type { Approval, PendingApproval } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
 import { bowline, signedOut, woken } from "../gateway/Gateway.ts"
 import { here, page } from "../route/Location.ts"
@@ -85,6 +85,6 @@ export const decide = async (
 /** Who decided about a call, from the plan's events; undefined if the plan ended without a decision. */
 export const decisionOf = async (planId: string, taskId: string, signal: AbortSignal) => {
   for await (const frame of bowline.attach(planId, { signal }))
-    if (isPlanFrame(frame) && frame.event === "approval.resolved" && frame.data.task_id === taskId) return frame.data
+    if (frame.event === "approval.resolved" && frame.data.task_id === taskId) return frame.data
   return undefined
 }

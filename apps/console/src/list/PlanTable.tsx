@@ -58,9 +58,13 @@ const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly select
     <td class="reason">{plan.error === null ? null : reasonOf(plan.error)}</td>
     <td class="fit dim">{plan.model}</td>
     <td class="fit dim">{plan.caller}</td>
-    <td class="fit number">{count(plan.tool_calls)}</td>
-    <td class="fit number">{cost(plan.cost_usd)}</td>
-    <td class="fit number">
+    <td class="fit number" data-label="Calls">
+      {count(plan.tool_calls)}
+    </td>
+    <td class="fit number" data-label="Cost">
+      {cost(plan.cost_usd)}
+    </td>
+    <td class="fit number" data-label="Took">
       <Length plan={plan} />
     </td>
     <td class="fit dim">

@@ -1,11 +1,11 @@
 import type { Plan } from "@bowline/client"
-import type { ComponentChildren } from "preact"
 import { useEffect } from "preact/hooks"
 import { now } from "../gateway/GatewayClock.ts"
 import { traceHref } from "../gateway/Config.ts"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { nameSubject } from "../route/Location.ts"
 import { sessionHref } from "../route/Route.ts"
+import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { State } from "../shell/State.tsx"
 import { cost, count, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
@@ -13,13 +13,6 @@ import { Actions } from "./Actions.tsx"
 import { type Numbers, numbersOf } from "./Numbers.ts"
 import { Outcome } from "./Outcome.tsx"
 import { stageWords } from "./OutcomeWords.ts"
-
-const Fact = ({ children, name }: { readonly name: string; readonly children: ComponentChildren }) => (
-  <div>
-    <dt>{name}</dt>
-    <dd>{children}</dd>
-  </div>
-)
 
 /** The question is what the page is about. Of a long one the heading has the beginning. */
 const Question = ({ text }: { readonly text: string }) =>

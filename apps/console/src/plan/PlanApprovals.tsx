@@ -1,4 +1,5 @@
 import { ApprovalCard } from "../approval/ApprovalCard.tsx"
+import { schemaOf } from "../call/ToolSchemas.ts"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
 
 /** The calls of a plan that wait for a decision, and those that were decided, each with its verdict. */
@@ -11,6 +12,7 @@ export const PlanApprovals = ({ live }: { readonly live: FollowedPlan }) => {
         <ApprovalCard
           key={taskId}
           links={false}
+          schema={live.plan.value === undefined ? null : schemaOf(live.plan.value, tool)}
           asked={{ planId, taskId, tool, agent, input, why, expiresAt, caller: null }}
           verdict={endedAt === null ? undefined : { decision, by, note }}
         />

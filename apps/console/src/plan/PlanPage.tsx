@@ -3,6 +3,7 @@ import { followPlan, type FollowedPlan } from "../live/FollowedPlan.ts"
 import { isProblem } from "../gateway/Resource.ts"
 import { Loading, Problem } from "../shell/Notice.tsx"
 import { Answer, Speech } from "./Answer.tsx"
+import { AskOn } from "./AskOn.tsx"
 import { Banner } from "./Banner.tsx"
 import { Header } from "./Header.tsx"
 import { PlanApprovals } from "./PlanApprovals.tsx"
@@ -38,15 +39,18 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
     )
   }
   const isOver = live.view.value.outcome !== null
+  const plan = live.plan.value
+  // They keep what is open and typed in them when the answer moves to the top.
+  const answer = <Answer key="answer" live={live} />
+  const askOn = <AskOn key="ask on" isOver={isOver} planOf={() => Promise.resolve(plan)} />
+  const timeline = <Timeline key="timeline" live={live} />
   return (
     <>
       <Banner live={live} />
       <Header live={live} />
       <PlanApprovals live={live} />
       <Speech live={live} />
-      {isOver ? <Answer live={live} /> : null}
-      <Timeline live={live} />
-      {isOver ? null : <Answer live={live} />}
+      {isOver ? [answer, askOn, timeline] : [timeline, answer, askOn]}
     </>
   )
 }

@@ -5,11 +5,13 @@ import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { here, setQuery } from "../route/Location.ts"
 import { formatRange, parseRange, type Range, within } from "./Axis.ts"
 import { Lines, rowHeight, tallest, topOf } from "./Lines.tsx"
+import { later } from "../shell/Later.tsx"
 import { openRows, type Row, rowsOf } from "./Rows.ts"
 import { culpritOfPlan } from "./Outcome.tsx"
-import { RowDetails } from "./RowDetails.tsx"
 import { TimeAxis, treeWidth, useTimelineWidth } from "./TimeAxis.tsx"
 import { scrolledTo } from "./RowWindow.ts"
+
+const RowDetails = later(async () => (await import("../detail/RowDetails.tsx")).RowDetails)
 
 /** Keys of a treegrid (WAI-ARIA practices): up and down, left and right to close and open, Enter for the details. */
 const useKeys = (
@@ -212,7 +214,9 @@ export const Timeline = ({ live }: { readonly live: FollowedPlan }) => {
           )}
         </div>
       </section>
-      <RowDetails live={live} onStep={step} onClose={close} />
+      {selected === null || !all.some(({ id }) => id === selected) ? null : (
+        <RowDetails live={live} row={selected} onStep={step} onClose={close} />
+      )}
     </div>
   )
 }

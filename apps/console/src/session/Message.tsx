@@ -1,6 +1,9 @@
 import type { Message } from "@bowline/client"
-import { planHref } from "../route/Route.ts"
-import { pretty, shortId } from "../text/Format.ts"
+import { now } from "../gateway/GatewayClock.ts"
+import { relative } from "../text/Format.ts"
+import { Arguments } from "../call/Arguments.tsx"
+import { Block } from "../shell/Block.tsx"
+import { CopyButton } from "../shell/CopyButton.tsx"
 import { Markdown } from "../text/Markdown.tsx"
 
 const Part = ({ isQuestion, part }: { readonly part: Message["parts"][number]; readonly isQuestion: boolean }) => {
@@ -20,22 +23,12 @@ const Part = ({ isQuestion, part }: { readonly part: Message["parts"][number]; r
         </details>
       )
     case "tool_call":
-      return (
-        <details>
-          <summary>
-            Calls <code>{part.tool}</code>
-          </summary>
-          <pre tabIndex={0}>{pretty(part.raw_input ?? part.input)}</pre>
-        </details>
-      )
+      return <Arguments title={`Calls ${part.tool}`} input={part.raw_input ?? part.input} schema={null} />
     case "tool_result":
       return (
-        <details>
-          <summary>
-            Result: <span class="code">{part.state}</span>
-          </summary>
-          <pre tabIndex={0}>{part.content}</pre>
-        </details>
+        <Block title="Result" note={part.state}>
+          {part.content}
+        </Block>
       )
     case "file":
       return (
@@ -46,7 +39,13 @@ const Part = ({ isQuestion, part }: { readonly part: Message["parts"][number]; r
   }
 }
 
-const roles = { user: "Question", assistant: "Planner", tool: "Tools" } as const
+const roles = { user: "Question", assistant: "Answer", tool: "Tool" } as const
+
+const saidIn = ({ parts }: Message): string =>
+  parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+
+const roleOf = ({ parts, role }: Message): string =>
+  parts.some(({ type }) => type === "tool_call") ? "Model" : roles[role]
 
 /** One entry of a session's history. */
 export const MessageEntry = ({
@@ -59,14 +58,13 @@ export const MessageEntry = ({
 }) => (
   <li class={`message from-${message.role}`}>
     <header>
-      <strong>{roles[message.role]}</strong>
-      <a class="dim" href={planHref(message.plan_id)}>
-        {shortId(message.plan_id)}
-      </a>
-      <time class="dim" dateTime={message.created_at}>
-        {new Date(message.created_at).toLocaleString()}
+      <strong>{roleOf(message)}</strong>
+      <time class="dim" dateTime={message.created_at} title={new Date(message.created_at).toLocaleString()}>
+        {relative(Date.parse(message.created_at), now())}
       </time>
+      <span class="grow" />
       {message.compacted ? <span class="dim">in the summary</span> : null}
+      {saidIn(message) === "" ? null : <CopyButton label="Copy" what="Copy the message" text={saidIn(message)} />}
       {onRevert === undefined ? null : (
         <button type="button" class="quiet" onClick={onRevert}>
           Revert to here

@@ -4,11 +4,15 @@ import { bowline } from "../gateway/Gateway.ts"
 import { isProblem, useResource } from "../gateway/Resource.ts"
 import { Pager } from "../list/Pager.tsx"
 import { PlanTable } from "../list/PlanTable.tsx"
+import { isOver } from "../live/Settled.ts"
+import { AskOn } from "../plan/AskOn.tsx"
 import { go, here } from "../route/Location.ts"
+import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Loading, Problem } from "../shell/Notice.tsx"
-import { count, relative, shortId } from "../text/Format.ts"
-import { MessageEntry } from "./Message.tsx"
+import { count, counted, relative, shortId } from "../text/Format.ts"
+import { conversationOf } from "./Conversation.ts"
+import { Turn } from "./Turn.tsx"
 
 /** Nothing is awaited any more where something went wrong. */
 const Awaited = ({ error }: { readonly error: unknown }) => (error === undefined ? <Loading /> : null)
@@ -80,6 +84,12 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
   }
   const known = session.data.value
   const page = messages.data.value
+  const listed = plans.data.value?.plans ?? []
+  const newest = listed[0]
+  const revertOf = (messageId: string) =>
+    page?.next_cursor === null && page.messages.at(-1)?.message_id === messageId
+      ? undefined
+      : () => void revert(messageId)
   return (
     <>
       <h1>Session {known?.external_session_id ?? shortId(id)}</h1>
@@ -89,38 +99,18 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
       ) : (
         <>
           <dl class="facts">
-            <div>
-              <dt>Id</dt>
-              <dd>
-                <code>{shortId(known.session_id)}</code>{" "}
-                <CopyButton label="Copy" what="Copy the id of the session" text={known.session_id} />
-              </dd>
-            </div>
-            <div>
-              <dt>Messages</dt>
-              <dd>{count(known.message_count)}</dd>
-            </div>
-            <div>
-              <dt>Last active</dt>
-              <dd>{relative(Date.parse(known.last_active_at), now())}</dd>
-            </div>
-            <div>
-              <dt>Expires</dt>
-              <dd>{relative(Date.parse(known.expires_at), now())}</dd>
-            </div>
+            <Fact name="Id">
+              <code>{shortId(known.session_id)}</code>{" "}
+              <CopyButton label="Copy" what="Copy the id of the session" text={known.session_id} />
+            </Fact>
+            <Fact name="Messages">{count(known.message_count)}</Fact>
+            <Fact name="Last active">{relative(Date.parse(known.last_active_at), now())}</Fact>
+            <Fact name="Expires">{relative(Date.parse(known.expires_at), now())}</Fact>
             {known.agents.length === 0 ? null : (
-              <div>
-                <dt>Agents</dt>
-                <dd>{known.agents.map(({ name }) => name).join(", ")}</dd>
-              </div>
+              <Fact name="Agents">{known.agents.map(({ name }) => name).join(", ")}</Fact>
             )}
           </dl>
           <div class="actions">
-            {known.external_session_id === null ? null : (
-              <a class="button" href={`/?session_id=${encodeURIComponent(known.external_session_id)}`}>
-                Ask in this session
-              </a>
-            )}
             <button type="button" disabled={isBusy.value} onClick={() => void compact()}>
               Compact
             </button>
@@ -138,33 +128,30 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
           )}
         </>
       )}
-      <h2>Plans</h2>
-      <Problem error={plans.error.value} />
-      {plans.data.value === undefined ? (
-        <Awaited error={plans.error.value} />
-      ) : (
-        <PlanTable label="Plans of the session" plans={plans.data.value.plans} />
-      )}
-      <h2>History</h2>
+      <h2>Conversation</h2>
       <Problem error={messages.error.value} />
       {page === undefined ? (
         <Awaited error={messages.error.value} />
       ) : (
-        <ol class="history">
-          {page.messages.map((message, index) => (
-            <MessageEntry
-              key={message.message_id}
-              message={message}
-              onRevert={
-                index === page.messages.length - 1 && page.next_cursor === null
-                  ? undefined
-                  : () => void revert(message.message_id)
-              }
-            />
+        <ol class="conversation">
+          {conversationOf(page.messages, listed, page.next_cursor === null).map((turn) => (
+            <Turn key={turn.planId} turn={turn} revertOf={revertOf} />
           ))}
         </ol>
       )}
       <Pager next={page?.next_cursor ?? null} />
+      {newest === undefined || page?.next_cursor !== null ? null : (
+        <AskOn isOver={isOver(newest)} planOf={() => bowline.plans.get(newest.plan_id)} />
+      )}
+      <Problem error={plans.error.value} />
+      {plans.data.value === undefined ? (
+        <Awaited error={plans.error.value} />
+      ) : (
+        <details class="as-list">
+          <summary>{counted(listed.length, "plan")} as a list</summary>
+          <PlanTable label="Plans of the session" plans={listed} />
+        </details>
+      )}
     </>
   )
 }

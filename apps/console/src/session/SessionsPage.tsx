@@ -53,9 +53,15 @@ export const SessionsPage = () => {
                 {session.summary === null ? null : <span class="dim"> {firstLine(session.summary, 80)}</span>}
               </td>
               <td class="dim">{session.agents.map(({ name }) => name).join(", ")}</td>
-              <td class="fit number">{count(session.message_count)}</td>
-              <td class="fit dim">{relative(Date.parse(session.last_active_at), now())}</td>
-              <td class="fit dim">{relative(Date.parse(session.expires_at), now())}</td>
+              <td class="fit number" data-label="Messages">
+                {count(session.message_count)}
+              </td>
+              <td class="fit dim" data-label="Last active">
+                {relative(Date.parse(session.last_active_at), now())}
+              </td>
+              <td class="fit dim" data-label="Expires">
+                {relative(Date.parse(session.expires_at), now())}
+              </td>
             </tr>
           ))}
         </Table>

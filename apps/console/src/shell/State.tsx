@@ -14,6 +14,11 @@ const tones: Readonly<Record<string, Tone>> = {
   "half-open": "waiting",
   out: "bad",
   open: "bad",
+  "timed-out": "bad",
+  invalid: "bad",
+  rejected: "warn",
+  canceled: "warn",
+  interrupted: "warn",
   error: "bad"
 }
 

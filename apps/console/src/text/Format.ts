@@ -34,7 +34,7 @@ export const relative = (at: number, now: number): string => {
 /** What nobody knows. It is never shown as 0. */
 export const unknown = "–"
 
-const grouped = new Intl.NumberFormat("en")
+const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 20 })
 
 /** A number with its thousands apart. */
 export const count = (value: number): string => grouped.format(value)

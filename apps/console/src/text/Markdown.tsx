@@ -96,16 +96,18 @@ const table = ({ header, rows }: Tokens.Table): VNode => (
     <table>
       <thead>
         <tr>
-          {header.map(({ tokens }) => (
-            <th scope="col">{nodesOf(tokens)}</th>
+          {header.map(({ align, tokens }) => (
+            <th scope="col" class={align === "right" ? "number" : undefined}>
+              {nodesOf(tokens)}
+            </th>
           ))}
         </tr>
       </thead>
       <tbody>
         {rows.map((row) => (
           <tr>
-            {row.map(({ tokens }) => (
-              <td>{nodesOf(tokens)}</td>
+            {row.map(({ align, tokens }) => (
+              <td class={align === "right" ? "number" : undefined}>{nodesOf(tokens)}</td>
             ))}
           </tr>
         ))}

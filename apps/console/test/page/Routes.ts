@@ -59,7 +59,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "retracted", path: `/plans/${retracted}`, ready: `main:has(.prose) ${finished("Attempt 2")}` },
     { name: "sessions", path: "/sessions", ready: "tbody tr" },
     { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
-    { name: "approvals", path: "/approvals", ready: ".approval" },
+    { name: "approvals", path: "/approvals", ready: ".approval .story" },
     { name: "peers", path: "/peers", ready: "tbody tr" },
     { name: "credentials", path: "/credentials", ready: "tbody tr" },
     { name: "unknown", path: "/nothing", ready: "text=There is no such page" }

@@ -1,12 +1,4 @@
-import {
-  type Final,
-  type Frame,
-  initialView,
-  isPlanFrame,
-  type PlanFrame,
-  type PlanView,
-  reduce
-} from "@bowline/client"
+import { type Final, initialView, type PlanFrame, type PlanView, reduce } from "@bowline/client"
 import type { BowlineError } from "@bowline/client/effect"
 import { Deferred, Effect, Queue, Stream } from "effect"
 import { toDecide } from "./Advice.ts"
@@ -71,7 +63,7 @@ const watchStreams = Effect.fnUntraced(function* ({ streamEvents }: GatewayClien
 /** Reads a plan to its end. */
 export const watch = (
   gateway: GatewayClient,
-  frames: Stream.Stream<Frame, BowlineError>,
+  frames: Stream.Stream<PlanFrame, BowlineError>,
   seen: Seen,
   { onCut, onFrame }: Display
 ) => {
@@ -80,7 +72,7 @@ export const watch = (
     seen.view = reduce(before, frame)
     if (before.planId === null && seen.view.planId !== null)
       Deferred.doneUnsafe(seen.named, Effect.succeed(seen.view.planId))
-    return isPlanFrame(frame) ? onFrame(frame, before) : Effect.void
+    return onFrame(frame, before)
   })
   return Effect.raceFirst(read, watchStreams(gateway, onCut)).pipe(
     Effect.mapError((error) => explain(gateway.url, error))

@@ -4,7 +4,7 @@ import { Effect, Equal, Record, Struct } from "effect"
 import * as ConfigFile from "./file/ConfigFile.ts"
 import type { PeerTls } from "./file/PeerTls.ts"
 import * as ProviderSettings from "./file/ProviderSettings.ts"
-import type { Problem } from "./setting/ConfigProblem.ts"
+import { isWithin, type Problem } from "./setting/ConfigProblem.ts"
 import { collect, read as readSettings, type Sources, type Texts } from "./setting/ReadSettings.ts"
 import { withoutServiceLinks } from "./setting/ServiceLinks.ts"
 import { table, type Values } from "./setting/Settings.ts"
@@ -41,7 +41,11 @@ export const read = Effect.fnUntraced(function* (
   const providers = isDemo ? [] : ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
   const noProvider = isDemo ? [] : demoMisfits(values, sources, file, providers)
-  const found = [...file.problems, ...wrong]
+  // What is wrong within a list is not said of the list again.
+  const isKnown = ({ place }: Problem) =>
+    place._tag === "File" &&
+    file.problems.some((known) => known.place._tag === "File" && isWithin(known.place.path, place.path))
+  const found = [...file.problems, ...wrong.filter((problem) => !isKnown(problem))]
   const texts = textsOf(values, sources)
   const unreadable = yield* textMisfits(texts, sources)
   const ofModels = noProvider.length > 0 ? noProvider : models.misfits

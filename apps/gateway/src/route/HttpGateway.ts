@@ -21,6 +21,7 @@ import * as UiRoutes from "../edge/ui/UiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as InboxRoutes from "./InboxRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
+import * as OverviewRoutes from "./OverviewRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
 import * as PresetRoutes from "./PresetRoutes.ts"
@@ -34,6 +35,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     CredentialRoutes.layer,
     PeerRoutes.layer,
     PresetRoutes.layer,
+    OverviewRoutes.layer,
     ConsoleRoutes.layer,
     OpenAiRoutes.layer,
     ResponseRoutes.layer,

@@ -237,7 +237,7 @@ describe("the blocks of the documentation", () => {
         const env = { PATH: process.env["PATH"], BOWLINE_URL: url }
         assert.match(
           yield* run("bash", ["-euo", "pipefail", "-c", typed], { cwd: root, env }),
-          /"?plan_id|Demo answer|"(?:status|next_cursor)":/,
+          /"?plan_id|Demo answer|"(?:status|next_cursor|step_ms)":|^bowline_\w+\{.*\} [1-9]/m,
           place
         )
       }

@@ -111,6 +111,28 @@ describe("the documentation", () => {
     )
   })
 
+  it("has no cell of a table of more than 40 words", () => {
+    const cells = pages
+      .filter((page) => !page.startsWith("docs/decisions/"))
+      .flatMap((page) =>
+        Array.from(read(page).matchAll(/^\|.*$/gm), ([row]) => row)
+          .flatMap((row) => row.split(/(?<!\\)\|/))
+          // A list of names is looked up, not read.
+          .map((cell) =>
+            cell
+              .trim()
+              .split(/\s+/)
+              .filter((word) => !/^`[^`]*`,?$/.test(word))
+          )
+          .map((words) => ({ page, words: words.length, begin: words.join(" ").slice(0, 60) }))
+      )
+    assert.isAtLeast(cells.length, 1_000)
+    assert.deepStrictEqual(
+      cells.filter(({ words }) => words > 40),
+      []
+    )
+  })
+
   it("has no link that leads nowhere", () => {
     const broken = pages.flatMap((page) =>
       Array.from(read(page).matchAll(/\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]+))?\)/g)).flatMap(

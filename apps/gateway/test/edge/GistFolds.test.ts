@@ -72,7 +72,11 @@ const Sequence = Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, ma
 
 /** The gist of the events, as the next process reads it. */
 const gistOf = (events: ReadonlyArray<PlanEvent>) =>
-  Option.getOrThrow(PlanGist.decode(JSON.parse(JSON.stringify(PlanGist.add(PlanGist.upTo(0), events))) as Schema.Json))
+  Option.getOrThrow(
+    PlanGist.decode(
+      JSON.parse(JSON.stringify(PlanGist.add(PlanGist.upTo(0), events, "2026-01-02T03:04:05.678Z"))) as Schema.Json
+    )
+  )
 
 describe("the gist of a plan tells what its events tell", () => {
   it.prop("as a response", { sequence: Sequence }, ({ sequence }) => {

@@ -9,6 +9,7 @@ import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -66,6 +67,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(LoginStore, {}),
       Layer.mock(PushNotifications, {}),
       Layer.mock(SessionStore, {}),
+      Layer.mock(OverviewStore, {}),
       Layer.mock(Sessions, {}),
       Layer.mock(SessionCompaction, {}),
       Layer.mock(McpClient, {}),

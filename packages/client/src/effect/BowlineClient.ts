@@ -14,7 +14,7 @@ import {
   Stream
 } from "effect"
 import { FetchHttpClient } from "effect/http"
-import type { Bowline, Frame, List, PlanRequest, StreamEvent } from "../Bowline.ts"
+import type { Bowline, List, PlanFrame, PlanRequest, StreamEvent } from "../Bowline.ts"
 import { makeBowline } from "../Bowline.ts"
 import type { BowlineError } from "../BowlineError.ts"
 import { type Backoff, fullJitter, toError } from "../Requests.ts"
@@ -107,12 +107,12 @@ export class BowlineClient extends Context.Service<
     readonly plan: (
       request: PlanRequest,
       options?: { readonly idempotencyKey?: string | undefined }
-    ) => Stream.Stream<Frame, BowlineError>
+    ) => Stream.Stream<PlanFrame, BowlineError>
     /** The frames of a plan that somebody has started. Whoever leaves it leaves it alone. */
     readonly attach: (
       planId: string,
       options?: { readonly after?: number | undefined }
-    ) => Stream.Stream<Frame, BowlineError>
+    ) => Stream.Stream<PlanFrame, BowlineError>
     /** Any other request, as in `use((bowline, signal) => bowline.plans.get(id, { signal }))`. Interruption aborts the signal. */
     readonly use: <A>(ask: (bowline: Bowline, signal: AbortSignal) => Promise<A>) => Effect.Effect<A, BowlineError>
     /** All entries of a list, as in `list((bowline) => bowline.plans.list({ state: "running" }))`. */

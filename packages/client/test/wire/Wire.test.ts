@@ -2,6 +2,7 @@ import type { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
+import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Compacted, Session } from "@bowline/domain/session/Session"
@@ -10,8 +11,9 @@ import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import type { Brand } from "effect"
 import { readFileSync } from "node:fs"
 import { assert, describe, expectTypeOf, it } from "vitest"
+import type * as OperatorWire from "../../src/OperatorWire.ts"
 import type * as Wire from "../../src/Wire.ts"
-import { path, wire } from "./makeWire.ts"
+import { files } from "./makeWire.ts"
 
 /** Ids are branded in the schemas, and plain strings for the callers of the client. */
 type Plain<A> =
@@ -37,7 +39,9 @@ const same = <A, B>() => ({
 
 describe("Wire", () => {
   it("is what the schemas of the API are now", () => {
-    assert.strictEqual(readFileSync(path, "utf8"), wire, "Run: node packages/client/test/wire/makeWire.ts")
+    for (const [path, text] of files) {
+      assert.strictEqual(readFileSync(path, "utf8"), text, "Run: node packages/client/test/wire/makeWire.ts")
+    }
   })
 
   it("has types that equal those of the schemas both ways", () => {
@@ -48,8 +52,9 @@ describe("Wire", () => {
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
-    same<Wire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
-    same<Wire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
+    same<OperatorWire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
+    same<OperatorWire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
+    same<OperatorWire.Overview, (typeof Overview)["Encoded"]>().bothWays(true)
     same<Wire.Final, (typeof Final)["Encoded"]>().bothWays(true)
     same<Wire.Failure, (typeof Failure)["Encoded"]>().bothWays(true)
     same<Wire.PlanFrame, Plain<SseFrame>>().bothWays(true)

@@ -1,4 +1,4 @@
-// Writes `src/Wire.ts`: the types of the API for callers without Effect.
+// Writes `src/Wire.ts` and `src/OperatorWire.ts`: the types of the API for callers without Effect.
 import { Agent, AgentAuth, Skill } from "@bowline/domain/peer/Agent"
 import { Compacted } from "@bowline/domain/session/Session"
 import { MessagePart } from "@bowline/domain/session/Message"
@@ -38,7 +38,8 @@ const bodies = [
   "Preset",
   "Credential",
   "Peer",
-  "McpServerStatus"
+  "McpServerStatus",
+  "Overview"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
@@ -183,19 +184,33 @@ const declare = (name: string, schema: JsonSchema): string => {
   return `export type ${name} =${text.startsWith("\n") ? "" : " "}${text}\n`
 }
 
-const head = `// Made of the schemas of the API by \`node packages/client/test/wire/makeWire.ts\`. A test says when it has to be made again.
+/** What operators look at. */
+const operators = new Set(["Credential", "Peer", "McpServerStatus", "Overview"])
 
-/** Any value of JSON. */
+const made = `// Made of the schemas of the API by \`node packages/client/test/wire/makeWire.ts\`. A test says when it has to be made again.
+`
+
+const json = `/** Any value of JSON. */
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
 `
 
-/** The text of \`src/Wire.ts\`. */
-export const wire: string = [
-  head,
-  ...named.map(([name, schema]) => declare(name, schema)),
-  renderFrames(schemaOf(Schema.toType(SseFrame)))
-].join("\n")
+const declared = named.map(([name, schema]) => ({
+  name,
+  text: declare(name, schema),
+  isOperators: operators.has(name)
+}))
+const common = declared.filter(({ isOperators }) => !isOperators)
+const textOf = (types: typeof declared): string => types.map(({ text }) => text).join("\n")
+const ofOperators = textOf(declared.filter(({ isOperators }) => isOperators))
+const used = common.filter(({ name }) => new RegExp(`\\b${name}\\b`).test(ofOperators)).map(({ name }) => name)
+const imported = `import type { ${used.join(", ")} } from "./Wire.ts"\n`
 
-export const path = new URL("../../src/Wire.ts", import.meta.url)
+/** The texts of the files, by their URLs. */
+export const files: ReadonlyMap<URL, string> = new Map(
+  Object.entries({
+    "Wire.ts": [made, json, textOf(common), renderFrames(schemaOf(Schema.toType(SseFrame)))],
+    "OperatorWire.ts": [made, imported, ofOperators]
+  }).map(([name, parts]) => [new URL(`../../src/${name}`, import.meta.url), parts.join("\n")])
+)
 
-if (import.meta.main) writeFileSync(path, wire)
+if (import.meta.main) for (const [url, text] of files) writeFileSync(url, text)

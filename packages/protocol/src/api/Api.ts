@@ -10,6 +10,7 @@ import { InboxApi } from "../inbox/InboxApi.ts"
 import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { ResponsesApi } from "../openai/ResponsesApi.ts"
+import { OverviewApi } from "../overview/OverviewApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
@@ -42,7 +43,7 @@ const withoutFailureEvent = (spec: object) =>
  * ```
  */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, InboxApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, ConsoleApi)
+  .add(PlansApi, InboxApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OverviewApi, ConsoleApi)
   .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(

@@ -31,6 +31,7 @@ describe("Api", () => {
       "GET /credentials",
       "GET /health",
       "GET /metrics",
+      "GET /overview",
       "GET /peers",
       "GET /plans",
       "GET /plans/{id}",

@@ -21,8 +21,10 @@ import { makeLeaseStore } from "./internal/MemoryLeases.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
+import { makeOverviewStore } from "./internal/MemoryOverview.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
+import { OverviewStore } from "../store/OverviewStore.ts"
 import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
@@ -144,6 +146,7 @@ export const layerWith = ({
   | PlanStore
   | TaskStore
   | PushStore
+  | OverviewStore
   | InboxStore
   | SessionStore
   | LeaseStore
@@ -160,6 +163,7 @@ export const layerWith = ({
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
         Context.add(TaskStore, makeTaskStore(memory)),
         Context.add(PushStore, makePushStore(memory)),
+        Context.add(OverviewStore, makeOverviewStore(memory)),
         Context.add(InboxStore, makeInboxStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),

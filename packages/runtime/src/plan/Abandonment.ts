@@ -72,7 +72,6 @@ export const settlement = (
     { event: "done", data: {} }
   ]
   const progress = { model, steps, tool_calls, retries, usage, cost_usd }
-  const summed = gist === undefined ? null : PlanGist.encode(PlanGist.add(gist, events))
   return {
     plan_id,
     session_id,
@@ -82,7 +81,7 @@ export const settlement = (
       ...results,
       ...partial,
       { _tag: "Settled", outcome, progress, at },
-      { _tag: "Summed", gist: summed }
+      PlanGist.summed(gist && PlanGist.add(gist, events, at))
     ],
     events: fromEvents(head.seq + 1, at > head.at ? at : head.at, events)
   }

@@ -25,6 +25,9 @@ interface Parts extends StoredParts {
   readonly background: FiberSet.FiberSet
 }
 
+/** What a plan does for its session once it runs. What it has dropped there is not known where the answer of the store was lost. */
+type Begun = (plan: RunningPlan, session: PlanSession) => Effect.Effect<void>
+
 /** Whether the database may have executed the statement although its answer is missing. */
 const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
@@ -64,9 +67,9 @@ export class Creations {
 
   /**
    * If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. Its place
-   * stays reserved until that is decided.
+   * stays reserved until that is decided. `begun` is done for a plan that runs, in either case.
    */
-  readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, kept: Kept) {
+  readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, kept: Kept, begun: Begun) {
     const { store, config, background, lock, running } = this.#parts
     const scope = yield* Scope.make()
     const place = yield* Scope.provide(Effect.tap(running.reserve, lock.expectLeases), scope)
@@ -77,14 +80,19 @@ export class Creations {
       .pipe(
         Effect.onError((cause) =>
           isLostAnswer(cause)
-            ? FiberSet.run(background, Effect.ensuring(this.#adopt(start, stored.new_session_id, place), decided))
+            ? FiberSet.run(
+                background,
+                Effect.ensuring(this.#adopt(start, stored.new_session_id, place, begun), decided)
+              )
             : decided
         )
       )
     // Nobody else has written the session since it was made.
     const isEmpty =
       session.created && session.fence !== undefined && stored.messages.length === 0 && !start.request.prior_summary
-    return { session, plan: yield* Effect.ensuring(this.#run(start, session, place, { isEmpty }), decided) }
+    const plan = yield* Effect.ensuring(this.#run(start, session, place, { isEmpty }), decided)
+    yield* begun(plan, session)
+    return plan
   })
 
   /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here, and gives back the place that it has not taken. */
@@ -126,7 +134,7 @@ export class Creations {
    * plan's deadline.
    */
   readonly #adopt = Effect.fnUntraced(
-    function* (this: Creations, start: Start, new_session_id: SessionId, place: Keeper.Place) {
+    function* (this: Creations, start: Start, new_session_id: SessionId, place: Keeper.Place, begun: Begun) {
       const get = Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
         while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
         schedule: Schedule.spaced("500 millis")
@@ -136,8 +144,14 @@ export class Creations {
       const guard = yield* retryWhileAway(this.#parts.store.guardOf(start.plan_id, this.#parts.lock.replica))
       if (Option.isNone(guard)) return
       const { session_id, external_session_id } = stored
-      const session = { session_id, external_session_id, created: session_id === new_session_id, fence: undefined }
-      yield* this.#run(start, session, place, { isEmpty: false, awaited: comeBackWithin, guard: guard.value })
+      const created = session_id === new_session_id
+      const session = { session_id, external_session_id, created, fence: undefined, dropped: [] }
+      const plan = yield* this.#run(start, session, place, {
+        isEmpty: false,
+        awaited: comeBackWithin,
+        guard: guard.value
+      })
+      yield* FiberSet.run(this.#parts.background, begun(plan, session))
     },
     (adopting) => Effect.ignore(adopting)
   )

@@ -169,7 +169,19 @@ export class NewPlans extends Context.Service<
         const createdAt = clock.currentTimeMillisUnsafe()
         const { timeout_ms } = request.preferences
         const model = request.preferences.model ?? config.model
-        const { session, plan } = yield* creations.create(
+        const begun = Effect.fnUntraced(function* ({ run }: RunningPlan, session: PlanSession) {
+          const { dropped, fence } = session
+          if (dropped.length > 0) yield* FiberSet.run(starts, cancelDropped(session, caller))
+          if (request.preferences.on_busy === "interrupt" && fence === undefined) {
+            // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
+            yield* supersede(running, store, caller, run.given)
+          } else if (chat !== undefined && fence === undefined) {
+            // At worst it waits for their grace.
+            yield* Effect.ignore(outdate(notices, store, caller, run.given))
+          }
+          yield* tell(request.task_message?.task_id)
+        })
+        return yield* creations.create(
           {
             plan_id: PlanId.make(`plan_${uuid()}`),
             caller,
@@ -182,18 +194,9 @@ export class NewPlans extends Context.Service<
             deadline: createdAt + timeout_ms,
             endsAt: Monotonic.millis(clock) + timeout_ms
           },
-          { ...kept, replaces, told, sent: sent ?? StoredRequest.written(asked) }
+          { ...kept, replaces, told, sent: sent ?? StoredRequest.written(asked) },
+          begun
         )
-        if (session.dropped.length > 0) yield* FiberSet.run(starts, cancelDropped(session, caller))
-        if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {
-          // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
-          yield* supersede(running, store, caller, plan.run.given)
-        } else if (chat !== undefined && session.fence === undefined) {
-          // At worst it waits for their grace.
-          yield* Effect.ignore(outdate(notices, store, caller, plan.run.given))
-        }
-        yield* tell(request.task_message?.task_id)
-        return plan
       })
 
       return {

@@ -3,7 +3,7 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Schema } from "effect"
 import { continues, isDelta, toEvent } from "./EventRow.ts"
-import { framesBehind, type PlanStore, type Told, type ToldFacts } from "./PlanStore.ts"
+import { framesBehind, type PlanChange, type PlanStore, type Told, type ToldFacts } from "./PlanStore.ts"
 
 /** An event of a plan, and its number. */
 export type Numbered = { readonly seq: number } & PlanEvent
@@ -15,6 +15,8 @@ export type Numbered = { readonly seq: number } & PlanEvent
 export interface PlanGist {
   readonly seq: number
   readonly isEnded: boolean
+  /** When the first piece of text or reasoning was stored, ISO 8601 in UTC. */
+  readonly firstTokenAt?: string
   readonly events: ReadonlyArray<Numbered>
 }
 
@@ -40,12 +42,13 @@ export const kept: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>
   "approval.resolved"
 ])
 
-/** Adds events that follow one another; the first one has the number behind the gist's. */
-export const add = (gist: PlanGist, added: ReadonlyArray<PlanEvent>): PlanGist => {
+/** Adds events that follow one another, of which the first piece of a text was stored at that time; the first one has the number behind the gist's. */
+export const add = (gist: PlanGist, added: ReadonlyArray<PlanEvent>, at: string): PlanGist => {
   const events = gist.events.slice()
-  let { isEnded, seq } = gist
+  let { firstTokenAt, isEnded, seq } = gist
   for (const event of added) {
     seq++
+    if (isDelta(event)) firstTokenAt ??= at
     if (event.event === "final" || event.event === "error") isEnded = true
     if (!kept.has(event.event)) continue
     const last = events.at(-1)
@@ -53,7 +56,7 @@ export const add = (gist: PlanGist, added: ReadonlyArray<PlanEvent>): PlanGist =
       events[events.length - 1] = { ...last, data: { ...last.data, delta: last.data.delta + event.data.delta } }
     } else events.push({ ...event, seq })
   }
-  return { seq, isEnded, events }
+  return { seq, isEnded, ...(firstTokenAt !== undefined && { firstTokenAt }), events }
 }
 
 /** Whether a call waits for a decision. */
@@ -72,9 +75,17 @@ export const encode = (gist: PlanGist): string | null => {
   return text.length > maxCharacters ? null : text
 }
 
+/** The change that stores it: what could not be read before stays unknown. */
+export const summed = (gist: PlanGist | undefined): Extract<PlanChange, { readonly _tag: "Summed" }> => ({
+  _tag: "Summed",
+  gist: gist === undefined ? null : encode(gist),
+  firstTokenAt: gist?.firstTokenAt ?? null
+})
+
 const Stored = Schema.Struct({
   seq: Schema.Int,
   isEnded: Schema.Boolean,
+  firstTokenAt: Schema.optionalKey(Schema.String),
   events: Schema.Array(Schema.Struct({ seq: Schema.Int, event: Schema.String, data: Schema.Json }))
 })
 const decodeStored = Schema.decodeUnknownOption(Stored)
@@ -99,7 +110,8 @@ export const complete = Effect.fnUntraced(function* (
   for (;;) {
     const frames = yield* framesBehind(store, plan_id, whole.seq)
     if (frames.length === 0) return whole
-    whole = add(whole, frames.map(toEvent))
+    const first = frames.find(({ event }) => event === "text.delta" || event === "reasoning.delta")
+    whole = add(whole, frames.map(toEvent), first?.at ?? "")
   }
 })
 

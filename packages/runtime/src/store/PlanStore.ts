@@ -131,8 +131,8 @@ export type PlanChange =
     }
   /** Comes with `Settled`: the next plan of the session is created in the same write, and is queued. Its question are texts that this one has not taken. */
   | { readonly _tag: "Continued"; readonly plan: NewPlan }
-  /** What the plan has come to: the text of `PlanGist`, or null if that is too long. */
-  | { readonly _tag: "Summed"; readonly gist: string | null }
+  /** What the plan has come to: the text of `PlanGist`, or null if that is too long, and when its first text came, if that is known by now. */
+  | { readonly _tag: "Summed"; readonly gist: string | null; readonly firstTokenAt: string | null }
   /**
    * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
    * from now on, and the other replicas are told (`PlansLeft`).

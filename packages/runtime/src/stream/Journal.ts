@@ -271,16 +271,16 @@ export class Journal implements Source {
   }
 
   /** What the plan has come to, when it ends, is handed over, or waits for a decision. */
-  #sum(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): ReadonlyArray<PlanChange> {
+  #sum(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>, at: string): ReadonlyArray<PlanChange> {
     const before = this.#gist
-    const gist = before && PlanGist.add(before, events)
+    const gist = before && PlanGist.add(before, events, at)
     this.#gist = gist
     const isEnding = changes.some(({ _tag }) => _tag === "Settled" || _tag === "HandedOver")
     const isTold = events.some((event) => !isDelta(event))
     if (!isEnding && !(isTold && gist && before && (PlanGist.isWaiting(gist) || PlanGist.isWaiting(before)))) {
       return []
     }
-    return [{ _tag: "Summed", gist: gist === undefined ? null : PlanGist.encode(gist) }]
+    return [PlanGist.summed(gist)]
   }
 
   take(now: number): Taken | undefined {
@@ -295,7 +295,7 @@ export class Journal implements Source {
     const time = fromMillis(now)
     const at = time > this.#at ? time : this.#at
     const written = Result.try(() => ({
-      changes: [...changes, ...this.#sum(changes, events)],
+      changes: [...changes, ...this.#sum(changes, events, at)],
       events: fromEvents(first, at, events)
     }))
     this.#at = at

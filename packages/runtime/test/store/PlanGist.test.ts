@@ -10,6 +10,8 @@ import { Plans } from "../../src/plan/Plans.ts"
 import * as PlanGist from "../../src/store/PlanGist.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 
+const at = "2026-01-02T03:04:05.678Z"
+
 const delta = (delta: string, step = 1, attempt = 1): PlanEvent => ({
   event: "text.delta",
   data: { step, attempt, delta }
@@ -40,17 +42,22 @@ const kit = (...script: ReadonlyArray<Turn>) => Effect.provide(TestKit.layer({ s
 describe("the gist of a plan", () => {
   it("joins the pieces of one text, however they come, and has the number of the last event", () => {
     const events = [delta("a"), delta("b"), delta("c", 1, 2), delta("d", 2), delta("e", 2)]
-    const whole = PlanGist.add(PlanGist.upTo(3), events)
+    const whole = PlanGist.add(PlanGist.upTo(3), events, at)
     assert.deepStrictEqual(whole, {
       seq: 8,
       isEnded: false,
+      firstTokenAt: at,
       events: [
         { ...delta("ab"), seq: 4 },
         { ...delta("c", 1, 2), seq: 6 },
         { ...delta("de", 2), seq: 7 }
       ]
     })
-    const piecewise = events.reduce((gist, event) => PlanGist.add(gist, [event]), PlanGist.upTo(3))
+    const times = [at, ...events.slice(1).map(() => "2026-01-02T03:04:06.000Z")]
+    const piecewise = events.reduce(
+      (gist, event, index) => PlanGist.add(gist, [event], times[index] ?? ""),
+      PlanGist.upTo(3)
+    )
     assert.deepStrictEqual(piecewise, whole)
   })
 

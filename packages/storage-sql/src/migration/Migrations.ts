@@ -29,8 +29,9 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0020_plan_ends": Changes.planEnds,
   "0021_credential_keys": Changes.credentialKeys,
   "0022_gists": Changes.gists,
-  "0023_inboxes": Changes.inboxes,
-  "0024_waits": Changes.waits
+  "0023_overview": Changes.overview,
+  "0024_inboxes": Changes.inboxes,
+  "0025_waits": Changes.waits
 }
 
 const table = "bowline_migrations"

@@ -169,7 +169,11 @@ interface Called {
 }
 
 /** The change that starts a task, as a call of `called` or of no skill. */
-export const started = (task_id: TaskId, tool: string, called?: Called): PlanChange => ({
+export const started = (
+  task_id: TaskId,
+  tool: string,
+  called?: Called
+): Extract<PlanChange, { readonly _tag: "TaskStarted" }> => ({
   _tag: "TaskStarted",
   task_id,
   tool,

@@ -12,6 +12,7 @@ import type { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import type { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
 import type { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
@@ -43,6 +44,7 @@ export interface StoreCase {
     | PlanStore
     | TaskStore
     | PushStore
+    | OverviewStore
     | InboxStore
     | SessionStore
     | LeaseStore

@@ -12,6 +12,7 @@ import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { loginCases } from "./internal/LoginCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
+import { overviewCases } from "./internal/OverviewCases.ts"
 import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
@@ -22,7 +23,7 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -46,5 +47,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...loginCases,
   ...spendingCases,
   ...taskCases,
-  ...pushCases
+  ...pushCases,
+  ...overviewCases
 ]

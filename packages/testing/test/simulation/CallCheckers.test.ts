@@ -1,9 +1,10 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import * as Given from "../../src/store/Given.ts"
-import { sound } from "./Sound.ts"
+import { events, framesOf, gistOf, sound } from "./Sound.ts"
 import { first, frames } from "./Spoil.ts"
 
 const task_id = sound.calls[0]?.task_id ?? ("" as never)
@@ -13,6 +14,10 @@ const artifact = {
   data: { task_id, content: "did p0.0", media_type: "text/plain", truncated: false }
 } as const
 const resolved = { event: "approval.resolved", data: { task_id, decision: "reject", by: anonymous, at: "" } } as const
+const requested = {
+  event: "approval.requested",
+  data: { task_id, tool: "ask", agent: null, input: {}, expires_at: "2026-01-01T00:01:00.000Z", why: "always" }
+} as const
 const readResult = { type: "tool_result", task_id, state: "completed", content: "did p0.0" } as const
 
 const asksAlways = first("plans", ({ request }) => ({
@@ -52,6 +57,49 @@ const struck = (run: Observed): Observed => ({
   faults: [{ fault: { _tag: "Peer", key: "p0.9", does: { _tag: "Refuse", status: 503 } }, from: 0, to: Infinity }]
 })
 
+/** The plan ends a minute later. */
+const longWaiting = (run: Observed): Observed => ({
+  ...run,
+  commits: run.commits.map((one) => (one.order > 15 ? { ...one, at: one.at + 60_000 } : one))
+})
+
+/** The stream tells that the call waits, and then this; what the plan has come to stands on its row while it waits, if it is resolved later. */
+const asking =
+  (then: ReadonlyArray<typeof resolved>) =>
+  (run: Observed): Observed => {
+    const all = [...events.slice(0, 3), requested, ...then, ...events.slice(3)]
+    const summed = then.length === 0 ? [] : [PlanGist.summed(PlanGist.add(PlanGist.upTo(0), all.slice(0, 4), ""))]
+    const place = { 0: [2, 4], 1: [5, 6] } as Readonly<Record<number, readonly [number, number]>>
+    return {
+      ...first("plans", () => ({ frames: framesOf(all), gist: gistOf(all) }))(run),
+      commits: run.commits.slice(0, 2).map((one, index) => {
+        const [first, last] = place[index] ?? [0, 0]
+        return { ...one, events: { first, last }, changes: index === 0 ? summed : [] }
+      })
+    }
+  }
+
+/** A peer has named the task of the call, and b takes its plan over, and ends the call so many milliseconds later. */
+const resumed =
+  (ms: number) =>
+  (run: Observed): Observed => ({
+    ...first("plans", () => ({ toolTimeoutMs: 20_000 }))(run),
+    takeOvers: run.plans.map(({ plan: { plan_id } }) => ({
+      at: 18_000,
+      order: 30,
+      replica: "b",
+      plan_id,
+      heard: 18_000
+    })),
+    commits: run.commits.map((one) => {
+      if (one.order === 20) {
+        const accepted = { _tag: "TaskAccepted", task_id, remote_task_id: "r", remote_context_id: null } as const
+        return { ...one, changes: [...one.changes, accepted] }
+      }
+      return one.order > 20 ? { ...one, at: 18_000 + ms } : one
+    })
+  })
+
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   ["a call that nobody was asked to approve", "approvals", asksAlways],
   ["a call before anybody has decided", "approvals", waiting],
@@ -70,6 +118,15 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     "approvals",
     (run) => decided("approve")(frames((all) => all.toSpliced(4, 0, resolved))(run))
   ],
+  ["a decision that its plan never hears of", "approvals", (run) => longWaiting(decided("approve")(waiting(run)))],
+  [
+    "a row that tells another text than its events",
+    "gists",
+    first("plans", ({ frames: all }) => ({ frames: framesOf(events.toSpliced(7, 1)).slice(0, all.length) }))
+  ],
+  ["a row that does not tell the end of its plan", "gists", first("plans", () => ({ gist: null }))],
+  ["a call that waits, and no row that says so", "gists", (run) => asking([])(run)],
+  ["a row that says that a call waits, and none does", "gists", (run) => asking([resolved])(run)],
   ["a call that is told as rejected, and was made", "trueCalls", finishes({ state: "rejected" })],
   ["a result that its tool has not given", "trueCalls", finishes({ result: "did p0.9" })],
   ["a failure of a tool that has not failed", "trueCalls", finishes({ state: "failed" })],
@@ -85,6 +142,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     "trueCalls",
     (run) => ({ ...run, commits: run.commits.map((one, index) => (index === 1 ? { ...one, at: -700_000 } : one)) })
   ],
+  ["a call that has its whole time once more behind a take-over", "trueCalls", resumed(20_000)],
   ["an artifact that comes twice", "trueCalls", frames((all) => all.toSpliced(5, 0, artifact, artifact))],
   [
     "a result that the model reads otherwise",

@@ -6,12 +6,6 @@ import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { sound } from "./Sound.ts"
 import { first, frames, lastAttempt, plan, unfinished } from "./Spoil.ts"
 
-const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
-
-const day =
-  (day: { readonly tokens: number; readonly tool_calls: number }) =>
-  (run: Observed): Observed => ({ ...run, day: { ...day, lifted: undefined } })
-
 /** The answer of an attempt that failed. */
 const half = { event: "text.delta", data: { step: 2, attempt: 0, delta: "to" } } as const
 
@@ -19,18 +13,6 @@ const moving = {
   event: "task.progress",
   data: { task_id: sound.calls[0]?.task_id ?? ("" as never), state: "working" }
 } as const
-
-/** The call is made by the second step. */
-const usedBefore = first("calls", () => ({ began: { at: 420, order: 42 }, ended: { at: 440, order: 44 } }))
-
-/** Another plan, behind the end of the first one. */
-const later = {
-  name: "p1",
-  plan_id: "plan_later" as never,
-  created: { at: 700, order: 70 },
-  began: { at: 700, order: 71 },
-  ended: { at: 800, order: 79 }
-}
 
 /** Faults that were over before the run. */
 const longAgo = [{ from: -90_000, to: -60_000 }]
@@ -319,65 +301,6 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     first("plans", (one) => ({
       plan: { ...one.plan, state: "failed" as const }
     }))
-  ],
-  [
-    "a credential that is put aside for another one's fault",
-    "spending",
-    (run) => ({
-      ...run,
-      attempts: run.attempts.map((attempt) => ({ ...attempt, result: "rate_limited" })),
-      windows: [{ at: 110, order: 21, credential: "key-2", model: null, reason: "rate_limited", until: 30_000 }]
-    })
-  ],
-  [
-    "a credential that is put aside for what is nobody's fault",
-    "spending",
-    (run) => ({
-      ...run,
-      attempts: run.attempts.map((attempt) => ({ ...attempt, result: "server_error" })),
-      windows: [{ at: 110, order: 21, credential: "key-1", model: null, reason: "server_error", until: 30_000 }]
-    })
-  ],
-  ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
-  [
-    "a final frame with another usage",
-    "spending",
-    plan(({ final }) => ({ final: final && { ...final, usage: sound.attempts[0]?.usage } }))
-  ],
-  [
-    "usage that no plan tells, though only another one has lost its connection",
-    "spending",
-    (run) => ({
-      ...first("attempts", (one) => ({ usage: one.usage && { ...one.usage, output_tokens: 9 } }))(run),
-      resets: [{ at: 100, order: 19, replica: "a", plan: "p1", call: undefined }]
-    })
-  ],
-  ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
-  ["more steps than allowed", "budgets", budget({ max_steps: 1 })],
-  [
-    "a call in the last step",
-    "budgets",
-    (run) => budget({ max_steps: 1 })({ ...run, attempts: run.attempts.slice(0, 1) })
-  ],
-  ["more calls than allowed", "budgets", budget({ max_tool_calls: 0 })],
-  ["a call for which no token is left", "budgets", (run) => budget({ max_total_tokens: 6 })(usedBefore(run))],
-  ["a request that is longer than the plan's tokens", "budgets", budget({ max_total_tokens: 3 })],
-  ["more calls than a day has", "budgets", day({ tokens: 1_000, tool_calls: 0 })],
-  ["a question on a day that has no token left", "budgets", day({ tokens: 0, tool_calls: 1_000 })],
-  [
-    "a call for which no token of the day is left",
-    "budgets",
-    (run) => day({ tokens: 6, tool_calls: 1_000 })(usedBefore(run))
-  ],
-  [
-    "a question behind another plan that has used up the day",
-    "budgets",
-    (run) =>
-      day({ tokens: 12, tool_calls: 1_000 })({
-        ...run,
-        plans: [...run.plans, ...run.plans.map((one) => ({ ...one, ...later, plan: { ...one.plan, ...later } }))],
-        attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", ...later }))]
-      })
   ],
   ["a plan that never ends", "liveness", plan(() => ({ state: "running" }))],
   ["a request to a provider that never ends", "liveness", first("attempts", () => ({ ended: undefined }))],

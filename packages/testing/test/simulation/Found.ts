@@ -2,6 +2,24 @@ import { plainPlan, type Scenario } from "../../src/simulation/scenario/Scenario
 
 /** What is left of seeds that have found bugs of the gateway, each under the guarantee that was broken. */
 export const found: Readonly<Record<string, Scenario>> = {
+  "a plan that interrupts ends the older ones, though the answer of the store that creates it is lost": {
+    seed: 22_716,
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        at: 216,
+        onBusy: "interrupt",
+        hasKey: false,
+        steps: [
+          { words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "desk_find", ms: 444 }] },
+          { words: 5, pauseMs: 28, calls: [] }
+        ]
+      },
+      { ...plainPlan, name: "p1", at: 288, onBusy: "interrupt", hasKey: false }
+    ],
+    faults: [{ _tag: "AnswerLost", at: 251, replica: 0, isApplied: true }]
+  },
   "a process that takes over its own plan again writes on, though its old writer is refused": {
     seed: 53_388,
     replicas: 1,

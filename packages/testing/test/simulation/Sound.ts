@@ -6,6 +6,7 @@ import { MessageId, type Message } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { Schema } from "effect"
 import { configOf } from "../../src/simulation/replica/Replica.ts"
 import type { Observed, ObservedPlan } from "../../src/simulation/scenario/Observed.ts"
@@ -62,6 +63,12 @@ export const events: ReadonlyArray<PlanEvent> = [
 export const framesOf = (events: ReadonlyArray<PlanEvent>) =>
   events.map((event, index) => toFrame(index + 1, at, event))
 
+/** What is on the row of a plan with these events. */
+export const gistOf = (events: ReadonlyArray<PlanEvent>): Schema.Json =>
+  Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))(
+    PlanGist.encode(PlanGist.add(PlanGist.upTo(0), events, at)) ?? ""
+  )
+
 const message = (seq: number, role: Message["role"], parts: Message["parts"]): Message => ({
   message_id: MessageId.make(`msg_${uuid(seq)}`),
   seq,
@@ -113,6 +120,7 @@ const plan: ObservedPlan = {
   created: { at: 0, order: 1 },
   deadline: 60_000,
   frames: framesOf(events),
+  gist: gistOf(events),
   tasks: []
 }
 
@@ -133,11 +141,13 @@ const attempt = {
   began: { at: 10, order: 10 },
   ended: { at: 100, order: 19 },
   result: "finished",
+  isUnexplained: false,
   finish: "stop",
   calls: 0,
   quiet: 0,
   said: "",
   usage,
+  usedAt: { at: 100, order: 18.5 },
   usageMs: 0
 } as const satisfies Observed["attempts"][number]
 

@@ -2,7 +2,7 @@ import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { basename, resolve } from "node:path"
-import type { Issue, Problem } from "../setting/ConfigProblem.ts"
+import { isWithin, type Issue, type Problem } from "../setting/ConfigProblem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
 import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
@@ -65,9 +65,6 @@ const read = Effect.fnUntraced(
   function* (path: string, environment: Texts) {
     const { document, issues: unset } = substitute(yield* readDocument(path), environment)
     const { settings, issues: unwritable } = settingsOf(document)
-    // If its variable is not set, a text may be empty. That is one problem, not two.
-    const isKnown = ({ path }: Issue) => unset.some((issue) => path.every((key, at) => issue.path[at] === key))
-    const unwritten = unwritable.filter((issue) => !isKnown(issue))
     const file = basename(path)
     const sources: Sources = new Map(
       settings.map(({ name, path, text }) => [name, { text, place: { _tag: "File", file, path } }])
@@ -78,7 +75,9 @@ const read = Effect.fnUntraced(
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
     const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
     const inLists = [...providerIssues(providers), ...tls.issues, ...ofPresets]
-    const issues = [...unset, ...misshapen, ...unwritten, ...inLists]
+    // If its variable is not set, a text may be empty. That is one problem, not two.
+    const isKnown = ({ path }: Issue) => unset.some((issue) => isWithin(issue.path, path))
+    const issues = [...unset, ...[...misshapen, ...unwritable, ...inLists].filter((issue) => !isKnown(issue))]
     return {
       name: file,
       settings: sources,

@@ -8,6 +8,10 @@ export interface Issue {
   readonly expected: string
 }
 
+/** Whether a path leads to a value, or to something in it. */
+export const isWithin = (path: Issue["path"], value: Issue["path"]): boolean =>
+  value.every((key, at) => path[at] === key)
+
 /** Where a setting or a problem stands. */
 export type Place =
   | { readonly _tag: "Variable"; readonly name: string }

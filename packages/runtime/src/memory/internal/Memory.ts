@@ -217,6 +217,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   preferences: plan.request.preferences,
   echo: plan.echo,
   gist: PlanGist.encode(PlanGist.upTo(1)),
+  firstTokenAt: null,
   route: plan.route,
   message: plan.request.task_message ?? null,
   cancelledAt: null,
@@ -265,6 +266,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
       remote_context_id: null,
       state: change.state,
       preset: record.plan.preset,
+      finished_at: null,
       reverted: false
     }
     record.tasks.set(change.task_id, task)
@@ -275,6 +277,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
   if (task === undefined) return
   if (change._tag === "TaskFinished") {
     task.state = change.state
+    task.finished_at = change.at
     return
   }
   task.remote_task_id = change.remote_task_id
@@ -335,6 +338,7 @@ export const apply = (
       return
     case "Summed":
       record.gist = change.gist
+      record.firstTokenAt ??= change.firstTokenAt
       return
     case "HandedOver":
       record.isHandedOver = true

@@ -18,6 +18,7 @@ import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
   readonly preset: string | null
+  finished_at: string | null
   reverted: boolean
 }
 
@@ -33,6 +34,7 @@ export interface PlanRecord {
   echo: Schema.Json | null
   /** The text of what the plan has come to. */
   gist: string | null
+  firstTokenAt: string | null
   readonly route: Route
   readonly message: TaskMessage | null
   /** When the task was cancelled that waited behind it. */

@@ -235,6 +235,17 @@ export const credentialKeys: Steps = [
 export const gists: Steps = [`alter table plans add column if not exists gist json`]
 
 /**
+ * When the first text of a plan came, and what the overview and the lists look plans and calls up by. Nothing of the rows that are written again and
+ * again is in these indexes: a write of progress touches none of them.
+ */
+export const overview: Steps = [
+  `alter table plans add column if not exists first_token_at timestamptz(3)`,
+  { index: "plans_by_time", on: "plans (created_at)" },
+  { index: "plans_of_owner_by_time", on: "plans (owner, created_at)" },
+  { index: "tasks_by_time", on: "tasks (started_at)" }
+]
+
+/**
  * What is said to plans after their start. `told` is the state that readers of the plan have seen. The count of a plan grows with each
  * entry that is accepted or withdrawn, and with each wait whose time ends.
  */

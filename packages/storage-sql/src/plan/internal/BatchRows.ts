@@ -55,6 +55,7 @@ interface PlanRow {
   /** Whether the batch sets the gist, which may be null. */
   readonly summed: boolean
   readonly gist: string | null
+  readonly first_token_at: string | null
   readonly final: string | null
   readonly error: string | null
   readonly error_code: string | null
@@ -203,6 +204,7 @@ const unchangedPlan = {
   handed_over: null,
   summed: false,
   gist: null,
+  first_token_at: null,
   final: null,
   error: null,
   error_code: null,
@@ -214,7 +216,7 @@ const changePlan = (
   change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Summed" | "HandedOver" | "Settled" }>
 ): PlanRow => {
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
-  if (change._tag === "Summed") return { ...plan, summed: true, gist: change.gist }
+  if (change._tag === "Summed") return { ...plan, summed: true, gist: change.gist, first_token_at: change.firstTokenAt }
   const staged = { ...plan, staged: true, stage: null }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
   const { day = null, model, usage, ...counts } = change.progress

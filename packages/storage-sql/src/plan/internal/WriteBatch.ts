@@ -160,13 +160,14 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
     -- No process resumes a plan that is over.
     request_secrets = case when u.finished_at is null then p.request_secrets end,
     gist = case when u.summed then u.gist::json else p.gist end,
+    first_token_at = coalesce(p.first_token_at, u.first_token_at),
     final = coalesce(u.final::json, p.final),
     error = coalesce(u.error::json, p.error),
     error_code = coalesce(u.error_code, p.error_code),
     finished_at = coalesce(u.finished_at, p.finished_at)
   from ${rowsOf(sql, plans)} as u(
     plan_id text, state text, staged boolean, stage text, fence int, model text, steps int, tool_calls int,
-    retries int, usage text, cost_usd float8, handed_over boolean, summed boolean, gist text, final text, error text, error_code text, finished_at timestamptz)
+    retries int, usage text, cost_usd float8, handed_over boolean, summed boolean, gist text, first_token_at timestamptz, final text, error text, error_code text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`

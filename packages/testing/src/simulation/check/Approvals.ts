@@ -1,7 +1,8 @@
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { resolve } from "@bowline/domain/plan/PlanRequest"
 import type { Observed, ObservedDecision, ObservedPlan } from "../scenario/Observed.ts"
-import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+import { replicaFitBy } from "./Fitness.ts"
+import { endsOf, eventsOf, named, ownersOf, type PlanOwner, seconds } from "./PlanEnd.ts"
 
 /** When calls began to wait for a decision, by their ids: the orders of the writes that say so. */
 const requestedIn = ({ commits }: Observed): ReadonlyMap<TaskId, number> => {
@@ -55,7 +56,67 @@ const firstIsTold = (observed: Observed, plan: ObservedPlan, first: First): Read
   })
 }
 
-/** A call that waits begins only behind a stored approve, a rejected one never, and the first decision stands. */
+/** How soon a plan hears of a decision whose notice is lost, in milliseconds. An answer of the store that is lost costs another such time. */
+const pollMs = 5_000
+const slack = 1_000
+
+/** Since when a replica that has the plan from `since` on waits for the decision: it says so when it begins. */
+const waitsSince = ({ commits }: Observed, { plan }: ObservedPlan, task: TaskId, { order, replica }: PlanOwner) =>
+  commits.find(
+    (commit) =>
+      commit.plan_id === plan.plan_id &&
+      commit.replica === replica &&
+      commit.order > order &&
+      commit.changes.some((change) =>
+        change._tag === "WaitOpened"
+          ? change.task_id === task
+          : change._tag === "Progressed" && change.stage === "approval"
+      )
+  )
+
+/** A plan that waits is told a decision by a notice, or else by its next poll, unless something keeps its replica from that. */
+const isToldInTime = (observed: Observed, plan: ObservedPlan, first: First): ReadonlyArray<string> => {
+  const end = endsOf(observed, plan)[0]?.at ?? observed.end
+  const owners = ownersOf(observed, plan)
+  const told = new Map<string, number>()
+  for (const [index, { data, event }] of eventsOf(plan).entries()) {
+    if (event !== "approval.resolved") continue
+    const write = observed.commits.find(
+      ({ events, plan_id }) =>
+        plan_id === plan.plan.plan_id && events !== undefined && events.first <= index + 1 && index < events.last
+    )
+    if (write !== undefined) told.set(data.task_id, write.at)
+  }
+  const asked = observed.commits.flatMap(({ changes, plan_id }) =>
+    changes.flatMap((change) =>
+      plan_id === plan.plan.plan_id && change._tag === "WaitOpened" && change.kind === "approval"
+        ? [change.task_id]
+        : []
+    )
+  )
+  return Array.from(new Set(asked)).flatMap((task) => {
+    const decided = first.get(task)
+    if (decided === undefined) return []
+    const isLate = owners.some((owner, index) => {
+      const waits = waitsSince(observed, plan, task, owner)
+      if (waits === undefined) return false
+      const since = Math.max(waits.at, decided.at)
+      const until = Math.min(told.get(task) ?? Infinity, owners[index + 1]?.at ?? Infinity, end)
+      const lost = observed.lostAnswers.filter(({ replica }) => replica === owner.replica).length
+      return replicaFitBy(observed, owner.replica, since, (1 + lost) * pollMs + slack) < until
+    })
+    const when = told.get(task)
+    return isLate
+      ? [
+          `the decision about ${task} at ${seconds(decided.at)} is told at ${when === undefined ? "no time" : seconds(when)}`
+        ]
+      : []
+  })
+}
+
+/**
+ * A call that waits begins only behind a stored approve, a rejected one never; the first decision stands, and its plan is told in time.
+ */
 export const approvals = (observed: Observed): ReadonlyArray<string> => {
   const first = firstOf(observed)
   return [
@@ -64,6 +125,10 @@ export const approvals = (observed: Observed): ReadonlyArray<string> => {
       const decided = first.get(task_id)?.asked
       return stands === decided ? [] : [`${stands} stands of ${task_id} at ${seconds(at)}, though it was ${decided}`]
     }),
-    ...observed.plans.flatMap((plan) => firstIsTold(observed, plan, first).map((what) => `${named(plan)}: ${what}`))
+    ...observed.plans.flatMap((plan) =>
+      [...firstIsTold(observed, plan, first), ...isToldInTime(observed, plan, first)].map(
+        (what) => `${named(plan)}: ${what}`
+      )
+    )
   ]
 }

@@ -134,14 +134,19 @@ export const isSpent = ({ attempts, day }: Observed, plan: ObservedPlan, by: Mom
 }
 
 /** Whether the plan, or the day, may have used up its calls by then: those in the answers of providers. */
-export const areCallsSpent = ({ attempts, day }: Observed, plan: ObservedPlan, by: Moment): boolean => {
+export const areCallsSpent = ({ attempts, day, plans }: Observed, plan: ObservedPlan, by: Moment): boolean => {
+  // Those that no model has asked for.
+  const alone = plans.filter(({ created, request }) => request.call !== undefined && created.order < by.order).length
   const made = (isCounted: (attempt: ObservedAttempt) => boolean) =>
     attempts.reduce(
       (sum, attempt) => sum + (attempt.began.order < by.order && isCounted(attempt) ? attempt.calls : 0),
       0
     )
   const { max_tool_calls } = { ...resolve(plan.request).preferences, ...plan.budget }
-  return made(({ plan: of }) => of === plan.name) >= max_tool_calls || made(() => true) >= (day?.tool_calls ?? Infinity)
+  return (
+    made(({ plan: of }) => of === plan.name) >= max_tool_calls ||
+    made(() => true) + alone >= (day?.tool_calls ?? Infinity)
+  )
 }
 
 /** Budgets are not exceeded, neither those of plans nor that of the day: by what providers have reported, and by the calls that tools got. */

@@ -2,6 +2,7 @@ import type { Observed } from "../scenario/Observed.ts"
 import { approvals } from "./Approvals.ts"
 import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
+import { gists } from "./Gists.ts"
 import { histories } from "./Histories.ts"
 import { inTime } from "./InTime.ts"
 import { liveness } from "./Liveness.ts"
@@ -30,6 +31,7 @@ export const checkers = {
   calls,
   trueCalls,
   approvals,
+  gists,
   histories,
   inTime,
   spending,

@@ -32,14 +32,14 @@ export const eventsOf = (plan: ObservedPlan): ReadonlyArray<PlanEvent> => {
   return events
 }
 
+/** A replica that has a plan, and since when. */
+export type PlanOwner = Moment & { readonly replica: string }
+
 /** The replicas that have had the plan, each since when, in order. */
 export const ownersOf = (
   { takeOvers }: Observed,
   { created, plan, replica }: ObservedPlan
-): ReadonlyArray<Moment & { readonly replica: string }> => [
-  { ...created, replica },
-  ...takeOvers.filter(({ plan_id }) => plan_id === plan.plan_id)
-]
+): ReadonlyArray<PlanOwner> => [{ ...created, replica }, ...takeOvers.filter(({ plan_id }) => plan_id === plan.plan_id)]
 
 /** When the plan was asked for first. */
 export const askedAt = ({ requests }: Observed, { created, name }: ObservedPlan): number =>

@@ -1,79 +1,8 @@
 import { add, empty, type Usage } from "@bowline/domain/plan/Usage"
-import type { Observed, ObservedAttempt, ObservedPlan, ObservedWindow } from "../scenario/Observed.ts"
-import { endsOf, ownersOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+import type { Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 import { wasHindered } from "./Fitness.ts"
-
-/** The faults for which a credential, or a model on it, is put aside. */
-const blamed: ReadonlySet<string> = new Set([
-  "rate_limited",
-  "auth",
-  "billing",
-  "model_unavailable",
-  "first_token_timeout",
-  "idle_timeout"
-])
-
-/** How long behind its fault a window may be stored, in milliseconds: longer than the store ever takes. */
-const storedWithin = 60_000
-
-/** How long a request and its answer may be on the way, in milliseconds: a provider is not silent until it is asked. */
-export const onTheWay = 10_000
-
-/** Whether the attempt is the fault for which the window was opened: of this credential, for this reason, just before. */
-const explains = (
-  { credential, ended, model, quiet, result }: ObservedAttempt,
-  window: ObservedWindow,
-  silence: number
-): boolean =>
-  (credential === window.credential || window.reason === "model_unavailable") &&
-  (window.model === null || model === window.model) &&
-  (result === window.reason ||
-    (window.reason.endsWith("timeout") && result === "cut" && quiet >= silence - onTheWay)) &&
-  ended !== undefined &&
-  ended.order < window.order &&
-  window.at - ended.at <= storedWithin
-
-const windowsAreEarned = ({ attempts, silence, windows }: Observed): ReadonlyArray<string> =>
-  windows
-    .filter((window) => !blamed.has(window.reason) || !attempts.some((attempt) => explains(attempt, window, silence)))
-    .map(
-      ({ at, credential, model, reason }) =>
-        `credential ${credential} is put aside at ${seconds(at)} for ${reason} of ${model ?? "any model"}, which it has not done`
-    )
-
-const [second, minute, hour] = [1_000, 60_000, 3_600_000]
-
-/** How long windows last, the first one of a credential and those behind it, by the table of the reference; in milliseconds. */
-const lengths: Readonly<Record<string, ReadonlyArray<number>>> = {
-  rate_limited: [30 * second, minute, 5 * minute],
-  first_token_timeout: [30 * second, minute, 5 * minute],
-  idle_timeout: [30 * second, minute, 5 * minute],
-  auth: [10 * minute, 20 * minute, 40 * minute, 60 * minute],
-  billing: [5 * hour, 10 * hour, 20 * hour, 24 * hour],
-  model_unavailable: [5 * minute]
-}
-
-/** How many seconds providers have asked to wait, in any of their refusals. */
-const askedFor = ({ faults }: Observed): ReadonlyArray<number> =>
-  faults.flatMap(({ fault }) => {
-    if (fault._tag === "Storm") return fault.retryAfterS ?? []
-    return fault._tag === "Provider" && fault.does._tag === "Refuse" ? (fault.does.retryAfterS ?? []) : []
-  })
-
-/** A window is as long as its reason says, and longer ones come only behind others. */
-const windowsAreRight = (observed: Observed): ReadonlyArray<string> => {
-  const asked = askedFor(observed).map((seconds) => seconds * second)
-  return observed.windows.flatMap(({ at, credential, model, order, reason, until }) => {
-    const before = observed.windows.filter(
-      (one) => one.credential === credential && one.model === model && one.order < order
-    )
-    const may = (lengths[reason] ?? []).slice(0, before.length + 1)
-    const isRight = [...may, ...(reason === "rate_limited" ? asked : [])].some(
-      (length) => Math.abs(until - at - length) <= second
-    )
-    return isRight ? [] : [`credential ${credential} is put aside for ${seconds(until - at)} for ${reason}`]
-  })
-}
+import { endsOf, ownersOf, eventsOf, named } from "./PlanEnd.ts"
+import { windowsAreEarned, windowsAreRight } from "./Windows.ts"
 
 /** A gateway waits 1 s for the usage behind a finish. */
 export const usageWithin = 900
@@ -125,13 +54,36 @@ const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
 /** How long an answer takes on a network that is not slow, and how long its usage takes until it is stored, in milliseconds. */
 const keptWithin = 1_500
 
+/** How soon a request ends whose plan is handed over, in milliseconds. */
+const reachMs = 500
+
+/** Whether the replica has handed the plan over in order, long enough after the provider had said what it uses. */
+const isHandedOver = (observed: Observed, { plan }: ObservedPlan, attempt: ObservedAttempt): boolean => {
+  const { began, ended, replica, usedAt } = attempt
+  if (usedAt === undefined || isReset(observed, attempt)) return false
+  const leaving = observed.commits.find(
+    ({ changes, plan_id, ...commit }) =>
+      plan_id === plan.plan_id && commit.replica === replica && changes.some(({ _tag }) => _tag === "HandedOver")
+  )
+  return (
+    leaving !== undefined &&
+    leaving.at >= usedAt.at + keptWithin &&
+    (ended === undefined || ended.at >= leaving.at - reachMs) &&
+    !wasHindered(observed, replica, began.at, leaving.at) &&
+    !observed.lostAnswers.some((lost) => lost.replica === replica)
+  )
+}
+
 /** What a provider has reported of a whole answer stays with its plan, also where its process shuts down. */
 const usageIsKept = (observed: Observed): ReadonlyArray<string> => {
   const isSlow = observed.faults.some(({ fault }) => fault._tag === "NetworkSlow" || fault._tag === "HalfOpen")
   if (isSlow) return []
   return observed.plans.flatMap((plan) => {
     const [end] = endsOf(observed, plan)
-    const kept = observed.attempts.filter(({ began, ended, plan: of, replica, result, ...attempt }) => {
+    const kept = observed.attempts.filter((attempt) => {
+      const { began, ended, plan: of, replica, result } = attempt
+      if (of === plan.name && isHandedOver(observed, plan, attempt)) return true
+      if (isReset(observed, attempt)) return false
       if (of !== plan.name || ended === undefined || result !== "finished" || attempt.usageMs > usageWithin)
         return false
       const until = ended.at + keptWithin

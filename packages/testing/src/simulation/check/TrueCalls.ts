@@ -13,6 +13,9 @@ import { endsOf, eventsOf, named, ownersOf, type PlanEnd, seconds } from "./Plan
 const slack = 1_000
 const lastLook = 10_000
 
+/** How long a process takes until it goes on with the calls of a plan that it has taken over, in milliseconds. */
+const preparing = 2_000
+
 /** How long a peer may go without a usable answer, in milliseconds. */
 const peerPatience = 30_000
 
@@ -26,6 +29,8 @@ interface Ended {
   readonly code: string | undefined
   readonly began: Moment
   readonly ended: Moment
+  /** Whether its peer had named its task: whoever takes the plan over goes on with it. */
+  readonly isNamed: boolean
 }
 
 const keyIn = (input: unknown): string => /\\?"key\\?":\\?"([^"\\]+)/.exec(JSON.stringify(input))?.[1] ?? ""
@@ -34,17 +39,27 @@ const keyIn = (input: unknown): string => /\\?"key\\?":\\?"([^"\\]+)/.exec(JSON.
 const endedOf = ({ commits }: Observed, { plan }: ObservedPlan): ReadonlyArray<Ended> => {
   const started = new Map<TaskId, Pick<Ended, "began" | "key" | "tool">>()
   const ended = new Map<TaskId, Ended>()
+  const named = new Set<TaskId>()
   for (const { at, changes, order, plan_id } of commits) {
     if (plan_id !== plan.plan_id) continue
     for (const change of changes) {
       if (change._tag === "TaskStarted" && !started.has(change.task_id)) {
         started.set(change.task_id, { began: { at, order }, key: keyIn(change.input), tool: change.tool })
       }
+      if (change._tag === "TaskAccepted" && change.remote_task_id !== null) named.add(change.task_id)
       if (change._tag !== "TaskFinished" || ended.has(change.task_id)) continue
       const { error, result, state, task_id } = change
       const start = started.get(task_id)
       if (start !== undefined) {
-        ended.set(task_id, { ...start, task_id, state, result, code: error?.code, ended: { at, order } })
+        ended.set(task_id, {
+          ...start,
+          task_id,
+          state,
+          result,
+          code: error?.code,
+          ended: { at, order },
+          isNamed: named.has(task_id)
+        })
       }
     }
   }
@@ -143,21 +158,34 @@ const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEn
       return isOfTool || isLate || isStruck(observed, call) || isHindered(observed, plan, call)
     }
     default:
-      return isOfTool || isStruck(observed, call)
+      // A call whose process died before it left is unknown where it was to go.
+      return isOfTool || isStruck(observed, call) || (made.length === 0 && isHindered(observed, plan, call))
   }
 }
 
 const isHindered = (observed: Observed, plan: ObservedPlan, { began, ended }: Ended): boolean =>
   ownersOf(observed, plan).some(({ replica }) => wasHindered(observed, replica, began.at - slack, ended.at))
 
+/** Whether a process that takes a plan over may wait for long until it knows its agents and servers again. */
+const isSlowWorld = ({ faults }: Observed): boolean =>
+  faults.some(({ fault: { _tag } }) => ["Card", "McpServer", "NetworkSlow", "NetworkReset", "HalfOpen"].includes(_tag))
+
 /** A call ends within its time, or a little later where another process has resumed it. */
 const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): ReadonlyArray<string> => {
-  const { began, ended, key } = call
-  const resumed = observed.takeOvers.flatMap(({ at, plan_id }) =>
-    plan_id === plan.plan.plan_id && at >= began.at && at <= ended.at ? [at - began.at + lastLook] : []
+  const { began, ended, isNamed, key } = call
+  const limit = limitOf(observed, plan)
+  const taken = observed.takeOvers.findLast(
+    ({ order, plan_id }) => plan_id === plan.plan.plan_id && order >= began.order && order <= ended.order
   )
-  const most = Math.max(limitOf(observed, plan), ...resumed) + slack
-  return ended.at - began.at <= most || isHindered(observed, plan, call)
+  const resumed =
+    taken === undefined ? 0 : taken.at - began.at + preparing + (isNamed ? Math.min(lastLook, limit) : limit)
+  const most = Math.max(limit, resumed) + slack
+  const isLate =
+    ended.at - began.at > most &&
+    (taken === undefined
+      ? !isHindered(observed, plan, call)
+      : !isSlowWorld(observed) && !wasHindered(observed, taken.replica, taken.at, ended.at))
+  return !isLate
     ? []
     : [`call ${key} ends at ${seconds(ended.at)}, though it began at ${seconds(began.at)} and has ${seconds(most)}`]
 }

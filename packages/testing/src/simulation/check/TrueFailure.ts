@@ -5,7 +5,7 @@ import { isSpent } from "./Budgets.ts"
 import { wasAway, wasHindered } from "./Fitness.ts"
 import { notSummarised } from "./Histories.ts"
 import { ownersOf, type PlanEnd } from "./PlanEnd.ts"
-import { onTheWay } from "./Spending.ts"
+import { onTheWay, reasonsOf } from "./Windows.ts"
 
 /** Whether this has happened to the plan, which it names as the reason of its end. */
 type Cause = (observed: Observed, plan: ObservedPlan, end: PlanEnd) => boolean
@@ -47,7 +47,7 @@ const isCutByNetwork = (
 /** Whether a replica sees this failure in what the provider, or the network, has done with the request. */
 const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, end: PlanEnd): boolean => {
   const { began, ended = end, quiet, result } = attempt
-  if (result === reason) return true
+  if (reasonsOf(observed, attempt).includes(reason)) return true
   switch (reason) {
     case "first_token_timeout":
     case "idle_timeout":

@@ -108,6 +108,85 @@ const extras: ReadonlyArray<{
     }
   },
   {
+    // A call of a peer outlasts its time, and the process that has made it.
+    percent: 4,
+    needs: new Set(["peers", "process"]),
+    draw: (random, plan) => {
+      const call = {
+        key: `${plan.name}/0.0`,
+        tool: random.pick(["one_ask", ...peerTools]),
+        ms: random.int(30_000, 60_000)
+      }
+      const steps = [{ words: 1, pauseMs: 1, calls: [call] }, ...plan.steps.slice(-1)]
+      const at = plan.at + random.int(1_000, 6_000)
+      return {
+        plan: { ...plan, timeoutMs: 120_000, toolTimeoutMs: random.int(18_000, 35_000), steps },
+        faults: [{ _tag: "Kill", at, replica: plan.replica, tasks: 0, backMs: random.int(100, 20_000) }]
+      }
+    }
+  },
+  {
+    // A key is refused, is good again, and is refused again.
+    percent: 3,
+    needs: new Set(["provider"]),
+    draw: (random, plan) => {
+      const step = (index: number) => {
+        const call = { key: `${plan.name}/${index}.0`, tool: "work", ms: random.int(1_200, 2_500) }
+        return { words: 1, pauseMs: 1, calls: [call] }
+      }
+      const refuse = (request: number, retryAfterS?: number): Fault => ({
+        _tag: "Provider",
+        plan: plan.name,
+        request,
+        does: { _tag: "Refuse", status: 429, ...(retryAfterS !== undefined && { retryAfterS }) }
+      })
+      const { budget: _, ...rest } = plan
+      return {
+        plan: {
+          ...rest,
+          timeoutMs: 120_000,
+          model: random.pick(["anthropic/sim", "responses/sim"]),
+          steps: [...times(2, step), ...plan.steps.slice(-1)]
+        },
+        faults: [refuse(1, random.int(1, 4)), refuse(3)]
+      }
+    }
+  },
+  {
+    // A process shuts down while a provider talks that has said already what that takes.
+    percent: 3,
+    needs: new Set(["provider", "process"]),
+    draw: (random, plan) => ({
+      plan: {
+        ...plan,
+        timeoutMs: 200_000,
+        model: random.pick(["openai/sim", "responses/sim"]),
+        steps: [{ words: random.int(40, 60), pauseMs: 1_000, calls: [] }]
+      },
+      faults: [
+        { _tag: "Provider", plan: plan.name, request: 0, does: { _tag: "EarlyUsage" } },
+        { _tag: "Drain", at: plan.at + random.int(200, 5_000), replica: plan.replica, backMs: random.int(100, 20_000) }
+      ]
+    })
+  },
+  {
+    // Somebody decides, and no notice of it reaches the writer.
+    percent: 4,
+    needs: new Set(["store", "callers"]),
+    draw: (random, plan) => {
+      const at = random.int(500, 4_000)
+      const call = { key: `${plan.name}/0.0`, tool: random.pick(["work", "repeat"]), ms: random.int(0, 2_000) }
+      const steps = [{ words: 1, pauseMs: 1, calls: [call] }, ...plan.steps.slice(-1)]
+      const act = { _tag: "Decide" as const, at, replica: random.int(0, 2), approves: random.chance(70) }
+      const deaf = { at: plan.at + at - random.int(0, 500), replica: plan.replica, ms: random.int(500, 15_000) }
+      const { budget: _, ...rest } = plan
+      return {
+        plan: { ...rest, approval: "always", timeoutMs: 120_000, steps, acts: [act] },
+        faults: [{ _tag: "Notices", ...deaf, become: random.pick<"lost" | "late">(["lost", "lost", "late"]) }]
+      }
+    }
+  },
+  {
     percent: 10,
     needs: new Set(),
     draw: (random, plan) => ({ plan: { ...plan, toolTimeoutMs: random.int(200, 4_000) }, faults: [] })

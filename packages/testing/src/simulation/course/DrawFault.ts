@@ -10,12 +10,20 @@ export type FaultKinds = ReadonlySet<FaultKind>
 
 export const allFaults: FaultKinds = new Set(["provider", "network", "store", "process", "callers", "peers"])
 
+/** About the prompt, about the key or its model, or about nothing that it says. */
+const drawForbidden = (random: SeededRandom): ProviderFault => {
+  const code = random.pick([undefined, undefined, "content_policy_violation", "key_revoked", "model_not_found"])
+  return { _tag: "Refuse", status: 403, ...(code !== undefined && { code }) }
+}
+
 const drawProviderFault = (random: SeededRandom): ProviderFault => {
   const words = random.int(0, 4)
   return random.pick<ProviderFault>([
     { _tag: "Refuse", status: random.pick([429, 500, 503, 529, 408, 404, 401, 402, 400]) },
     { _tag: "Refuse", status: 429, retryAfterS: random.int(1, 40) },
     { _tag: "Refuse", status: 429, code: "insufficient_quota" },
+    drawForbidden(random),
+    { _tag: "EarlyUsage" },
     { _tag: "ErrorChunk", words, type: random.pick(["server_error", "overloaded_error"]) },
     { _tag: random.pick(["Cut", "Reset"]), bytes: random.int(0, 900) },
     { _tag: random.pick(["Cut", "Reset"]), bytes: random.int(0, 900) },

@@ -49,6 +49,13 @@ const plots: ReadonlyArray<{
       const [at, later] = [random.int(0, 5_000), random.int(500, 8_000)]
       const acts: ReadonlyArray<CallerAct> = [
         { _tag: "AskAgain", at, replica },
+        // A third one may come there, and leave before the second one does.
+        ...times(random.int(0, 1), () => ({
+          _tag: "AskAgain" as const,
+          at: at + random.int(0, 500),
+          replica,
+          staysMs: random.int(1, 4_000)
+        })),
         { _tag: "Leave", at: at + later }
       ]
       return { plan: { ...plan, onDisconnect: "cancel", hasKey: true, acts }, faults: [] }

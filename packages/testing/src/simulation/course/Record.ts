@@ -56,6 +56,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
     const store = Context.get(database.stores, PlanStore)
     const found = yield* Effect.option(store.get(created.caller, id))
     if (Option.isNone(found)) return []
+    const { gist } = yield* store.told(created.caller, id)
     const frames = yield* Stream.runCollect(StoredFrames.between(store, id, 0, all))
     const { at, name, order, replica, request } = created
     const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
@@ -69,6 +70,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
       created: { at, order },
       deadline: at + (request.preferences.timeout_ms ?? 0),
       frames,
+      gist,
       tasks: tasksOf(changes)
     }
     return [observed]

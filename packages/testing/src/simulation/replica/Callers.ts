@@ -173,7 +173,9 @@ export class Caller {
         }
         case "AskAgain": {
           if (!this.#plan.hasKey) return
-          const plan = { ...this.#plan, acts: [], at: 0, replica: act.replica }
+          const { replica, staysMs } = act
+          const acts = staysMs === undefined ? [] : [{ _tag: "Leave" as const, at: staysMs }]
+          const plan = { ...this.#plan, acts, at: 0, replica }
           const again = new Caller(this.#parts, plan, `${plan.name} again`)
           return yield* again.run
         }

@@ -155,6 +155,7 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
   const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished(move.reason)] : [move]))
   const used = then(playing, (attempt) => {
     attempt.usage = usage
+    attempt.usedAt = playing.world.moment()
     attempt.usageMs = Math.max(playing.world.now - finishedAt, 0)
   })
   const reported = [Turn.usage(usage), used]
@@ -167,7 +168,9 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       const { code, retryAfterS, status } = fault
       const headers = retryAfterS === undefined ? {} : { "retry-after": String(retryAfterS) }
       const error = { message: "The scripted provider refuses", ...(code !== undefined && { code }) }
-      attempt.result = classify({ status, headers }, FailureBody.fromJson({ error }), playing.world.now)._tag
+      const reason = classify({ status, headers }, FailureBody.fromJson({ error }), playing.world.now)
+      attempt.result = reason._tag
+      attempt.isUnexplained = "isUnexplained" in reason
       return [Turn.error(status, error, headers)]
     }
     case "ErrorChunk": {
@@ -179,6 +182,8 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       const [begun, rest] = cutAtWord(ended, fault.words)
       return [...begun, wait(fault.ms), ...rest, ...reported]
     }
+    case "EarlyUsage":
+      return [...reported, ...ended]
     case "SlowBytes":
       return [split(7), slow(fault.ms), ...ended, ...reported]
     case "NoFinish":
@@ -276,11 +281,13 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           began: world.moment(),
           ended: undefined,
           result: "cut",
+          isUnexplained: false,
           finish: undefined,
           calls: 0,
           quiet: 0,
           said: "",
           usage: undefined,
+          usedAt: undefined,
           usageMs: 0
         }
         world.attempts.push(attempt)

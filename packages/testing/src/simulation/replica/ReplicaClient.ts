@@ -2,10 +2,12 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
+import { type Ended, isEnded, PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Cause, Context, Data, Effect, Layer, Schema, type Scope, Stream } from "effect"
 import { across, type Process } from "../process/Process.ts"
 import type { World } from "../world/World.ts"
@@ -64,8 +66,16 @@ const decode = Schema.decodeUnknownSync(PlanRequest)
 
 type Opened = Effect.Success<ReturnType<PlanStreams["Service"]["read"]>>
 
+/** A plan as it is shown to a caller. */
+interface Shown extends Pick<Opened, "connect"> {
+  readonly frames: Stream.Stream<ReaderItem | Ended, StorageError>
+}
+
 const refusedBy = ({ _tag: code }: { readonly _tag: string }): Refused | Broken =>
   new Refused({ code, isPassing: code === "StorageError" || code === "NotAccepting" })
+
+/** How many connections of 100 follow their plan, as those of other protocols do: they go on where a reader of frames is cut off. */
+const followed = 30
 
 /** Callers call the services themselves. */
 export const layerServices = ({ process, world }: Site) =>
@@ -74,6 +84,8 @@ export const layerServices = ({ process, world }: Site) =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const streams = yield* PlanStreams
+      const follower = yield* PlanFollower
+      const ways = world.random.of(`ways of ${process.name}`)
       const outside = <A>(effect: Effect.Effect<A>) => across(process, world.process, effect)
       const inside = <E extends { readonly _tag: string }>(effect: Effect.Effect<unknown, E>): Answered =>
         across(
@@ -88,26 +100,35 @@ export const layerServices = ({ process, world }: Site) =>
 
       const connect = <E extends { readonly _tag: string }>(
         open: Effect.Effect<Opened, E, Scope.Scope>,
+        after: number,
         { begin, take }: Audience
-      ) =>
-        Effect.gen(function* () {
+      ) => {
+        const isFollowed = ways.chance(followed)
+        return Effect.gen(function* () {
           const opened = yield* open
           yield* outside(begin(opened.plan_id))
-          yield* Effect.raceFirst(
-            Stream.runForEachArray(opened.frames, (items) => outside(take(items))),
-            Effect.callback<void>((resume) => {
-              opened.connect(() => resume(Effect.void))
-            })
+          const opening: Shown = isFollowed ? follower.follow(anonymous, opened, after) : opened
+          let disconnect = () => {}
+          const closed = Effect.callback<void>((resume) => {
+            disconnect = opening.connect(() => resume(Effect.void))
+          })
+          const reading = Stream.runForEachArray(opening.frames, (items) =>
+            outside(take(items.flatMap((item) => (isEnded(item) ? [] : [item]))))
+          )
+          yield* Effect.ensuring(
+            Effect.raceFirst(reading, closed),
+            Effect.sync(() => disconnect())
           )
         }).pipe(Effect.scoped, inside)
+      }
 
       return {
         start: ({ body, key }, audience) => {
           const request = decode(body)
           const asked = { caller: anonymous, request, ...(key && { idempotency: idempotency(key, request) }) }
-          return connect(streams.start(asked), audience)
+          return connect(streams.start(asked), 0, audience)
         },
-        read: (plan, after, audience) => connect(streams.read(anonymous, plan, after), audience),
+        read: (plan, after, audience) => connect(streams.read(anonymous, plan, after), after, audience),
         cancel: (plan) => inside(plans.cancel(anonymous, plan)),
         decide: (plan, decision) =>
           Effect.gen(function* () {

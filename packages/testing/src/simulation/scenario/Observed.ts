@@ -10,6 +10,7 @@ import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
+import type { Schema } from "effect"
 import type { Asked } from "../../provider/Script.ts"
 import type { Budget, Fault } from "./Scenario.ts"
 
@@ -93,6 +94,8 @@ export interface ObservedPlan {
   /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
   readonly frames: ReadonlyArray<PlanFrame>
+  /** What is on its row of what it has come to. */
+  readonly gist: Schema.Json | null
   readonly tasks: ReadonlyArray<StoredTask>
 }
 
@@ -143,6 +146,8 @@ export interface ObservedAttempt {
   readonly ended: Moment | undefined
   /** `finished`, or the reason of `ProviderError` that the provider's fault has to become; `cut` if the gateway ended it. */
   readonly result: string
+  /** A refusal without a reason: it is about the key, unless the key has succeeded shortly before. */
+  readonly isUnexplained: boolean
   /** Why the provider says that it has finished. */
   readonly finish: FinishReason | undefined
   /** How many calls its finished answer has. */
@@ -153,6 +158,8 @@ export interface ObservedAttempt {
   readonly said: string
   /** What the provider has said that it used. */
   readonly usage: Usage | undefined
+  /** When it has said that. */
+  readonly usedAt: Moment | undefined
   /** How long behind its finish it has said that, in milliseconds. */
   readonly usageMs: number
 }

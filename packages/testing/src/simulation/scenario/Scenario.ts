@@ -20,8 +20,8 @@ export type CallerAct =
   | { readonly _tag: "Leave"; readonly at: number }
   | { readonly _tag: "ComeBack"; readonly at: number; readonly replica: number; readonly from: "start" | "last" }
   | { readonly _tag: "Cancel"; readonly at: number; readonly replica: number }
-  /** Posts the same request with the same key. */
-  | { readonly _tag: "AskAgain"; readonly at: number; readonly replica: number }
+  /** Posts the same request with the same key, and reads to the end, or as long as it stays. */
+  | { readonly _tag: "AskAgain"; readonly at: number; readonly replica: number; readonly staysMs?: number }
   /** Decides about all calls that wait. A second decision may be the other one. */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 
@@ -86,6 +86,8 @@ export type ProviderFault =
   | { readonly _tag: "Stall"; readonly words: number; readonly ms: number }
   | { readonly _tag: "SlowBytes"; readonly ms: number }
   /** `Disorder`: a piece of a call comes before the call begins. */
+  /** `EarlyUsage`: it says what it uses before it says a word. */
+  | { readonly _tag: "EarlyUsage" }
   | { readonly _tag: "NoFinish" | "Twice" | "Corrupt" | "Disorder" | "Length" }
 
 /** What a peer does with a call: instead of its answer, or after it. */

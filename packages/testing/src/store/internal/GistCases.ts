@@ -10,10 +10,14 @@ import * as Given from "../Given.ts"
 const message = { message_id: "message 1", metadata: {} }
 
 /** What a plan may have come to. Its text holds what Postgres cannot store as it is. */
-const gist = PlanGist.add(PlanGist.upTo(1), [
-  { event: "step", data: { step: 1, attempt: 1 } },
-  { event: "text.delta", data: { step: 1, attempt: 1, delta: "\u0000 \ud800 ü" } }
-])
+const gist = PlanGist.add(
+  PlanGist.upTo(1),
+  [
+    { event: "step", data: { step: 1, attempt: 1 } },
+    { event: "text.delta", data: { step: 1, attempt: 1, delta: "\u0000 \ud800 ü" } }
+  ],
+  Given.at
+)
 const stored: unknown = JSON.parse(JSON.stringify(gist))
 
 export const gistCases: ReadonlyArray<StoreCase> = [
@@ -26,11 +30,11 @@ export const gistCases: ReadonlyArray<StoreCase> = [
       const { plan_id } = held.plan
       const begun = { plan: yield* Given.factsOf(held), gist: { ...PlanGist.upTo(1) }, echo: { a: 1 } }
       assert.deepEqual(yield* store.told(owner, plan_id), begun)
-      yield* Given.write(held, [{ _tag: "Summed", gist: PlanGist.encode(gist) }], [Given.row(2, "step")])
+      yield* Given.write(held, [PlanGist.summed(gist)], [Given.row(2, "step")])
       assert.deepEqual((yield* store.told(owner, plan_id)).gist, stored)
       yield* Given.write(held, [], [Given.row(3, "step")])
       assert.deepEqual((yield* store.told(owner, plan_id)).gist, stored)
-      yield* Given.write(held, [Given.settled(), { _tag: "Summed", gist: null }], [Given.row(4, "final")])
+      yield* Given.write(held, [Given.settled(), PlanGist.summed(undefined)], [Given.row(4, "final")])
       const over = yield* store.told(owner, plan_id)
       assert.deepEqual([over.gist, over.plan.state], [null, "completed"])
       const missing = store.told(yield* Given.newOwner, plan_id)
@@ -43,7 +47,7 @@ export const gistCases: ReadonlyArray<StoreCase> = [
       const store = yield* PlanStore
       const held = yield* Given.createHeld()
       const stale = { ...held, guard: { _tag: "Held" as const, fence: held.fence - 1 } }
-      const commit = Given.commitOf(held, [{ _tag: "Summed", gist: PlanGist.encode(gist) }], [Given.row(2, "step")])
+      const commit = Given.commitOf(held, [PlanGist.summed(gist)], [Given.row(2, "step")])
       const refused = yield* store.commit([{ ...commit, guard: stale.guard }])
       assert.deepEqual(refused, Given.refused(held.plan.plan_id))
       const told = yield* store.told(held.plan.caller, held.plan.plan_id)
@@ -54,7 +58,7 @@ export const gistCases: ReadonlyArray<StoreCase> = [
     title: "gives it to the replica that takes the plan over",
     test: Effect.gen(function* () {
       const held = yield* Given.createHeld()
-      yield* Given.write(held, [{ _tag: "Summed", gist: PlanGist.encode(gist) }, { _tag: "HandedOver" }])
+      yield* Given.write(held, [PlanGist.summed(gist), { _tag: "HandedOver" }])
       yield* Given.abandon
       const { abandoned } = yield* Given.takeOver(held, yield* Given.newReplica)
       assert.deepEqual(abandoned.gist, stored)
@@ -66,7 +70,7 @@ export const gistCases: ReadonlyArray<StoreCase> = [
       const tasks = yield* TaskStore
       const owner = yield* Given.newOwner
       const first = yield* Given.createHeld({ owner, task_message: message })
-      yield* Given.write(first, [{ _tag: "Summed", gist: PlanGist.encode(gist) }])
+      yield* Given.write(first, [PlanGist.summed(gist)])
       const task_id = first.plan.plan_id
       const later = yield* Given.create({ owner, task_message: { ...message, task_id } })
       const plain = yield* Given.create({ owner })

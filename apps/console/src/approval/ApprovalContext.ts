@@ -1,0 +1,78 @@
+import { initialView, isPlanFrame, type Message, type Plan, type PlanView, reduce } from "@bowline/client"
+import { useSignal } from "@preact/signals"
+import type { RefObject } from "preact"
+import { useEffect } from "preact/hooks"
+import { bowline } from "../gateway/Gateway.ts"
+import { type EarlierCall, earlierCalls } from "./EarlierCalls.ts"
+
+/** What came before a call that waits for a decision. */
+export interface ApprovalContext {
+  readonly plan: Plan
+  /** What the model said before it asked for the call. */
+  readonly said: string
+  readonly earlier: ReadonlyArray<EarlierCall>
+}
+
+/** A call that waits. */
+interface Waiting {
+  readonly planId: string
+  readonly taskId: string
+  readonly tool: string
+}
+
+/** The history is read no further than this. */
+const mostMessages = 2_000
+
+/** The plan as it was when it asked for the decision. */
+const viewBefore = async ({ planId, taskId }: Waiting, signal: AbortSignal): Promise<PlanView> => {
+  const leaving = new AbortController()
+  let view = initialView
+  try {
+    for await (const frame of bowline.attach(planId, { signal: AbortSignal.any([signal, leaving.signal]) })) {
+      view = reduce(view, frame)
+      if (isPlanFrame(frame) && frame.event === "approval.requested" && frame.data.task_id === taskId) break
+    }
+  } finally {
+    leaving.abort()
+  }
+  return view
+}
+
+const load = async (waiting: Waiting, signal: AbortSignal): Promise<ApprovalContext> => {
+  const plan = await bowline.plans.get(waiting.planId, { signal })
+  const messages: Array<Message> = []
+  for await (const message of bowline.sessions.messages(plan.session_id, { limit: 200 }, { signal })) {
+    messages.push(message)
+    if (messages.length >= mostMessages) break
+  }
+  const view = await viewBefore(waiting, signal)
+  return { plan, said: view.text, earlier: earlierCalls(messages, waiting) }
+}
+
+/** One card after the other: a page of many must not take all connections of the browser. */
+let line: Promise<unknown> = Promise.resolve()
+
+/** Reads the context of a call when its card comes into view. Undefined while it is not there, and where this caller may not see it. */
+export const useApprovalContext = (waiting: Waiting, card: RefObject<HTMLElement | null>, isWanted: boolean) => {
+  const context = useSignal<ApprovalContext | undefined>(undefined)
+  useEffect(() => {
+    if (!isWanted || card.current === null) return undefined
+    const leaving = new AbortController()
+    const seen = new IntersectionObserver(([entry]) => {
+      if (entry?.isIntersecting !== true) return
+      seen.disconnect()
+      const read = async () => {
+        if (leaving.signal.aborted) return
+        context.value = await load(waiting, leaving.signal)
+      }
+      // Without it the card has all that the list says: it can be decided about.
+      line = line.then(read).catch(() => undefined)
+    })
+    seen.observe(card.current)
+    return () => {
+      seen.disconnect()
+      leaving.abort()
+    }
+  }, [waiting.taskId, isWanted])
+  return context.value
+}

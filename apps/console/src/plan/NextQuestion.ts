@@ -1,0 +1,34 @@
+import type { Plan, PlanRequest } from "@bowline/client"
+import { surviving } from "./Request.ts"
+
+/** Where goes what somebody writes below a plan, and what the box says of it. */
+export interface Destination {
+  readonly place: "session" | "queue"
+  readonly label: string
+  readonly hint: string | null
+}
+
+/** The one place that decides it: a plan that is over has a session to ask on in, one that runs has it behind itself. */
+export const destinationOf = (isOver: boolean): Destination =>
+  isOver
+    ? { place: "session", label: "Ask on", hint: null }
+    : { place: "queue", label: "Ask next", hint: "It is asked when this plan is over." }
+
+const isRecord = (value: unknown): value is NonNullable<PlanRequest["preferences"]> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** What only begins a session, or is about one question. */
+const once = new Set(["history", "metadata", "preferences", "prior_summary"])
+
+/** The next question of a plan's session, with the same agents, servers, preset and preferences. */
+export const nextRequest = (plan: Plan, text: string): PlanRequest => {
+  const kept = Object.fromEntries(Object.entries(plan.request ?? {}).filter(([name]) => !once.has(name)))
+  const preferences = plan.request?.["preferences"]
+  return surviving({
+    ...kept,
+    ...(plan.preset === null ? {} : { preset: plan.preset }),
+    ...(isRecord(preferences) ? { preferences: { ...preferences, on_busy: "queue" } } : {}),
+    question: text,
+    session_id: plan.session_id
+  })
+}

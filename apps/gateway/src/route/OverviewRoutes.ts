@@ -1,0 +1,49 @@
+import { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
+import { Clock, Duration, Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { ownerOf } from "../http/BearerAuthorization.ts"
+import { answer } from "../http/Refusals.ts"
+
+const longest = Duration.toMillis(Duration.days(7))
+const usual = Duration.toMillis(Duration.days(1))
+
+/** How long a stretch may be: whatever is asked for has 100 of them at most, and one more where it begins within one. */
+const steps = ["15 seconds", "1 minute", "5 minutes", "15 minutes", "1 hour", "2 hours"] as const
+
+/** The stretch of time that is asked for, in milliseconds. */
+const windowOf = Effect.fnUntraced(function* (given: { readonly since?: string; readonly until?: string }) {
+  const until = given.until === undefined ? yield* Clock.currentTimeMillis : Date.parse(given.until)
+  const since = given.since === undefined ? until - usual : Date.parse(given.since)
+  const length = until - since
+  if (length <= 0 || length > longest) {
+    const message = length <= 0 ? "Expected an instant before until" : "Expected an instant 7 days before until at most"
+    return yield* new InvalidRequest({ issues: [{ path: ["since"], message }] })
+  }
+  const stepMs = steps.map((step) => Duration.toMillis(step)).find((step) => length <= 100 * step) ?? longest
+  return { since: fromMillis(since), until: fromMillis(until), stepMs }
+})
+
+/** Shows callers what has become of their plans, and admins what has become of everybody's. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "overview",
+  Effect.fnUntraced(function* (handlers) {
+    const store = yield* OverviewStore
+    const { isAdmin } = yield* GatewayConfig
+    const findOwner = yield* ownerOf
+
+    return handlers.handleAll({
+      read: ({ query: { caller: named, ...given } }) =>
+        Effect.gen(function* () {
+          const query = yield* windowOf(given)
+          const isOfAll = named === undefined && isAdmin(yield* Caller)
+          return yield* store.read(isOfAll ? query : { ...query, owner: yield* findOwner(named) })
+        }).pipe(answer)
+    })
+  })
+)

@@ -1,0 +1,82 @@
+// Made of the schemas of the API by `node packages/client/test/wire/makeWire.ts`. A test says when it has to be made again.
+
+import type { Stage, PlanState } from "./Wire.ts"
+
+export interface Credential {
+  readonly id: string
+  readonly provider: string
+  readonly state: "ok" | "cooldown" | "out"
+  readonly windows: ReadonlyArray<{ readonly model: string | null; readonly reason: string; readonly until: string }>
+  readonly last_used_at: string | null
+}
+
+export interface Peer {
+  readonly endpoint: string
+  readonly dialect: "a2a-1.0" | "a2a-0.3" | "bindu" | null
+  readonly card: { readonly name: string | null; readonly fetched_at: string } | null
+  readonly breaker: { readonly state: "closed" | "open" | "half-open"; readonly open_until: string | null }
+}
+
+export interface McpServerStatus { readonly url: string; readonly revision: string | null; readonly error: string | null }
+
+export interface Overview {
+  readonly since: string
+  readonly until: string
+  readonly step_ms: number
+  readonly caller: string | null
+  readonly plans: {
+    readonly queued: number
+    readonly running: number
+    readonly completed: number
+    readonly failed: number
+    readonly aborted: number
+  }
+  readonly first_token_ms: { readonly p50: number; readonly p95: number } | null
+  readonly duration_ms: { readonly p50: number; readonly p95: number } | null
+  readonly stretches: ReadonlyArray<{
+    readonly at: string
+    readonly plans: {
+      readonly queued: number
+      readonly running: number
+      readonly completed: number
+      readonly failed: number
+      readonly aborted: number
+    }
+    readonly first_token_p95: number | null
+    readonly duration_p95: number | null
+  }>
+  readonly failures: ReadonlyArray<{ readonly error_code: string; readonly reason: string | null; readonly plans: number }>
+  readonly models: ReadonlyArray<{
+    readonly model: string
+    readonly plans: number
+    readonly cost_usd: number | null
+    readonly unpriced: number
+  }>
+  readonly callers: ReadonlyArray<{
+    readonly caller: string
+    readonly plans: number
+    readonly cost_usd: number | null
+    readonly unpriced: number
+  }>
+  readonly tools: ReadonlyArray<{
+    readonly tool: string
+    readonly kind: "peer" | "mcp" | "local" | "recipe"
+    readonly calls: number
+    readonly failures: number
+    readonly duration_ms: { readonly p50: number; readonly p95: number } | null
+  }>
+  readonly open: ReadonlyArray<{
+    readonly state: PlanState
+    readonly stage: Stage | null
+    readonly plans: number
+    readonly oldest_at: string
+  }>
+  readonly replicas: 
+    | ReadonlyArray<{
+      readonly replica: string
+      readonly alive: boolean
+      readonly queued: number
+      readonly running: number
+    }>
+    | null
+}

@@ -1,0 +1,56 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Overview } from "@bowline/domain/unstable/plan/Overview"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { TaskState } from "@bowline/domain/tool/TaskState"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Context, type Effect, Record } from "effect"
+
+/** Which plans are looked at: those that were created from `since` on and before `until` (ISO 8601 in UTC), of one owner or of all. */
+export interface OverviewQuery {
+  readonly owner?: CallerName
+  readonly since: string
+  readonly until: string
+  /** How long a stretch is, in milliseconds. Stretches begin at multiples of it since 1970. */
+  readonly stepMs: number
+}
+
+/** How many failures, models and callers are counted one by one, the largest first; and how many of the slowest tools, and of those that fail most often. */
+export const most = { groups: 20, tools: 10 }
+
+/** The ends of a call that count as its tool's failure. */
+export const failedCalls = ["failed", "timed-out", "invalid"] as const satisfies ReadonlyArray<TaskState>
+
+type ByState = Overview["plans"]
+type Stretch = Omit<Overview["stretches"][number], "at">
+
+const none: ByState = { queued: 0, running: 0, completed: 0, failed: 0, aborted: 0 }
+
+/** The plans of all stretches together. */
+export const sumOf = (stretches: ReadonlyArray<Pick<Stretch, "plans">>): ByState =>
+  Record.map(none, (_, state) => stretches.reduce((sum, { plans }) => sum + plans[state], 0))
+
+/** All stretches of the query in their order; what is found is by the number of its stretch since 1970. Where no plan was created there are zeros. */
+export const stretchesOf = (
+  { since, stepMs, until }: OverviewQuery,
+  found: ReadonlyMap<number, Stretch>
+): Overview["stretches"] => {
+  const first = Math.floor(Date.parse(since) / stepMs)
+  const count = Math.ceil(Date.parse(until) / stepMs) - first
+  const empty: Stretch = { plans: none, first_token_p95: null, duration_p95: null }
+  return Array.from({ length: count }, (_, index) => ({
+    at: fromMillis((first + index) * stepMs),
+    ...(found.get(first + index) ?? empty)
+  }))
+}
+
+/**
+ * Counts plans and calls. It reads the rows of the stretch of time by an index, never all that are stored, and what waits now by an index of the
+ * plans that are not over. A plan is counted when its row is stored; what it costs and took is known when it is over.
+ */
+export class OverviewStore extends Context.Service<
+  OverviewStore,
+  {
+    /** What has become of these plans. `replicas` is null for one owner. */
+    readonly read: (query: OverviewQuery) => Effect.Effect<Overview, StorageError>
+  }
+>()("@bowline/runtime/store/OverviewStore") {}
