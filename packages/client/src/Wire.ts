@@ -177,7 +177,7 @@ export interface PlanRequest {
     readonly response_format?: "text" | { readonly type: "json_schema"; readonly schema: { readonly [key: string]: Json } }
     readonly on_disconnect?: "cancel" | "continue"
     readonly disconnect_grace_ms?: number
-    readonly on_busy?: "queue" | "reject" | "interrupt"
+    readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
   }
 }

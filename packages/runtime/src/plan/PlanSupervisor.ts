@@ -161,7 +161,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
       }
     }
   })
-  run.onComplete((answer, mayGoOn) => Effect.uninterruptible(turn.withPermit(complete(answer, mayGoOn))))
+  run.onComplete((answer, mayGoOn) => turn.withPermit(complete(answer, mayGoOn)))
 
   // A running plan that was taken over came with its session, and so does one that was created for a free session.
   const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void

@@ -3,6 +3,7 @@ import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { isSettled, type Plan, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
+  EntryRefused,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -80,7 +81,7 @@ export class Plans extends Context.Service<
         readonly session_id: SessionId
         readonly events: Stream.Stream<PlanEvent, StorageError>
       },
-      InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
+      InvalidRequest | EntryRefused | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
     /** The presets that the caller may use. */
@@ -196,7 +197,8 @@ export class Plans extends Context.Service<
       Layer.provideMerge(
         Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer)
       ),
-      Layer.provideMerge([PlanStreams.layer, Inbox.layer]),
+      Layer.provideMerge(PlanStreams.layer),
+      Layer.provideMerge(Inbox.layer),
       Layer.provide(NewPlans.layer),
       Layer.provide([RunningPlans.layer, RemotePlans.layer]),
       Layer.provide(planner),

@@ -83,6 +83,16 @@ const withoutSecrets = (request: typeof Request.Type) => {
 const withAgents = (request: typeof Request.Type) =>
   request.agents === undefined ? { ...request, agents: [], came_without_agents: true } : request
 
+/** A former version does not know it. A plan that was created had nobody to say it to: it waits like any other. */
+const withoutSteering = (request: typeof Request.Type) => {
+  const preferences = Schema.decodeUnknownOption(Fields)(request["preferences"])
+  return Option.match(preferences, {
+    onNone: () => request,
+    onSome: (given) =>
+      given["on_busy"] === "steer" ? { ...request, preferences: { ...given, on_busy: "queue" } } : request
+  })
+}
+
 /** A request as a caller would send it. */
 export const written = Schema.encodeSync(PlanRequest)
 
@@ -92,7 +102,7 @@ export const written = Schema.encodeSync(PlanRequest)
  * a key they are left out.
  */
 export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest => {
-  const { secrets, stored } = withoutSecrets(withAgents(decodeRequest(sent)))
+  const { secrets, stored } = withoutSecrets(withoutSteering(withAgents(decodeRequest(sent))))
   const sealWith = (key: SealingKey) =>
     seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
   const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)

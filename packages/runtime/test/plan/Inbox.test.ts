@@ -200,6 +200,44 @@ describe("a text for a running plan", () => {
   )
 })
 
+describe("a question that steers", () => {
+  const steers = { session_id: "s", preferences: { on_busy: "steer" } }
+
+  it.effect("is said to the plan that runs in its session, and is read from there", () =>
+    Effect.gen(function* () {
+      const first = yield* ask({ session_id: "s" })
+      yield* pass("1 second")
+      const second = yield* ask({ ...steers, question: "second" })
+      assert.strictEqual(second.plan_id, first.plan_id)
+      yield* pass("5 seconds")
+      yield* Fiber.join(first.reader)
+      const events = yield* Fiber.join(second.reader)
+      assert.strictEqual(names(events)[0], "inbox.accepted")
+      assert.strictEqual(single(events, "final").text, "two")
+      const { items } = yield* (yield* Plans).list(anonymous, {}, { limit: 10 })
+      assert.lengthOf(items, 1)
+    }).pipe(Effect.provide(layer({ script: [[wait("3 seconds"), say("one")], [say("two")]] })), Effect.scoped)
+  )
+
+  it.effect("is refused where it wants what the plan does not have, and is a plan of its own where none runs", () =>
+    Effect.gen(function* () {
+      const first = yield* ask(steers)
+      yield* pass("1 second")
+      const other = { ...steers, agents: [bob], preferences: { on_busy: "steer", max_steps: 3 } }
+      const refused = yield* Effect.flip(post({ question: "?", ...other }))
+      assert(refused._tag === "InvalidRequest")
+      assert.deepStrictEqual(
+        refused.issues.map(({ path }) => path),
+        [["agents"], ["preferences", "max_steps"]]
+      )
+      yield* pass("5 seconds")
+      assert.strictEqual(single(yield* Fiber.join(first.reader), "final").text, "one")
+      const second = yield* ask(steers)
+      assert.notStrictEqual(second.plan_id, first.plan_id)
+    }).pipe(Effect.provide(layer({ script: [[wait("3 seconds"), say("one")], [say("two")]] })), Effect.scoped)
+  )
+})
+
 describe("a text for a plan that has completed", () => {
   it.effect("is the next question of its session, once for one key, unless it says otherwise", () =>
     Effect.gen(function* () {
