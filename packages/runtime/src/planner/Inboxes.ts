@@ -64,7 +64,7 @@ export class Inboxes extends Context.Service<
       })
       const isIdle = () => changed.size === 0 && !inboxes.values().some(({ isWaiting }) => isWaiting)
       yield* readAll.pipe(
-        Effect.catchCause((cause) => Effect.logWarning("inboxes_not_read", cause)),
+        Effect.catchCause((cause) => Effect.logWarning("inbox_read_failed", cause)),
         Effect.andThen(
           Effect.suspend(() => (isIdle() ? news.await : Effect.timeoutOption(news.await, pollAfter(notices))))
         ),
