@@ -94,7 +94,7 @@ export const buildConsole = () => build(consolePage)
 export const buildDocs = (options) => build(docs, options)
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await setup()
+  await setup("serve")
   const problems = [await buildConsole(), await buildDocs()].filter((problem) => problem !== undefined)
   for (const problem of problems) process.stderr.write(`${problem}\n`)
   if (problems.length > 0) process.exitCode = 1

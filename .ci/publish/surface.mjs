@@ -74,12 +74,22 @@ export const examine = (packages) => {
   return { examples, problems }
 }
 
-/** What an app may import of a package, without comments: a change of it is a change for others. */
+/** A doc comment without its examples, which `check:publish` compiles. Other comments are not for apps. */
+const proseOf = ({ type, value }) => {
+  if (type !== "Block" || !value.startsWith("*")) return ""
+  const prose = value.split("@example")[0].replace(/[\s*]+$/, "")
+  return prose === "" ? "" : `/*${prose}${prose.includes("\n") ? "\n */" : " */"}`
+}
+
+/** What an app may import of a package, with what is said of it: a change of it is a change for others. */
 const reportOf = (one) => {
   const entries = entriesOf(one).map(({ declarations, specifier }) => {
     let text = readFileSync(declarations, "utf8")
     const { comments } = parseSync(declarations, text)
-    for (const { start, end } of comments.toReversed()) text = text.slice(0, start) + text.slice(end)
+    for (const comment of comments.toReversed()) {
+      const { start, end } = comment
+      text = text.slice(0, start) + proseOf(comment) + text.slice(end)
+    }
     return `## ${specifier}\n\n\`\`\`ts\n${text.replaceAll(/\n\s*\n/g, "\n").trim()}\n\`\`\`\n`
   })
   return `# ${one.manifest.name}\n\nWritten by \`npm run check:publish -- --update\`.\n\n${entries.join("\n")}`

@@ -79,9 +79,16 @@ export interface PlansQuery extends PageQuery {
   readonly error_code?: string | undefined
   readonly since?: string | undefined
   readonly until?: string | undefined
+  /** Why it was aborted. */
+  readonly reason?: string | undefined
   /** Looks in the question. */
   readonly q?: string | undefined
-  /** For callers marked `admin`. */
+  /** It has called this tool, this agent. */
+  readonly tool?: string | undefined
+  readonly agent?: string | undefined
+  /** `key=value`, all of them. */
+  readonly metadata?: string | ReadonlyArray<string> | undefined
+  /** For callers marked `admin`; `*` is everybody. */
   readonly caller?: string | undefined
 }
 

@@ -1,7 +1,8 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import { Plans } from "@bowline/runtime/plan/Plans"
+import { Plans, type PlanServices, type PlansOptions } from "@bowline/runtime/plan/Plans"
+import type { Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { McpClient } from "@bowline/runtime/remote/McpClient"
 import { PeerClient } from "@bowline/runtime/remote/PeerClient"
@@ -28,7 +29,7 @@ const rootOf = (cause: unknown): string => {
 const toUnusable = ({ reason }: StorageError) => new DatabaseUnusable({ cause: reason.cause })
 
 /** Where the plans are stored, and which model answers. */
-export type PostgresPlans = SqlStore.PostgresOptions & Parameters<typeof PlansConfig.layer>[0]
+export type PostgresPlans = SqlStore.PostgresOptions & PlansOptions
 
 /**
  * Plans on a Postgres server, on one provider and without peers: as `Plans.layerMemory`, and any number of processes share them. It leaves open the
@@ -44,7 +45,12 @@ export type PostgresPlans = SqlStore.PostgresOptions & Parameters<typeof PlansCo
  * )
  * ```
  */
-export const layerPostgres = ({ maxConnections, sessionTtl, url, ...config }: PostgresPlans) => {
+export const layerPostgres = ({
+  maxConnections,
+  sessionTtl,
+  url,
+  ...config
+}: PostgresPlans): Layer.Layer<PlanServices, DatabaseUnusable | SqlStore.StoresError, Provider> => {
   const stores = SqlStore.layerPostgres({
     url,
     ...(maxConnections !== undefined && { maxConnections }),

@@ -6,6 +6,7 @@ import { SqlClient } from "effect/sql"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import * as SqlLoginStore from "./caller/SqlLoginStore.ts"
 import * as SqlRateLimiterStore from "./caller/SqlRateLimiterStore.ts"
+import type { DataDirInUse } from "./embedded/DataDir.ts"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
@@ -67,6 +68,12 @@ export const layerNoDeps = (options: Options) =>
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
 
+/** The stores of `@bowline/runtime`, and what replicas share besides. */
+export type Stores = Layer.Success<ReturnType<typeof layerNoDeps>>
+
+/** Why there are no stores: the database does not answer or refuses a statement, or a migration waits for others. */
+export type StoresError = Layer.Error<ReturnType<typeof layerNoDeps>>
+
 const connections = gauge({
   name: "bowline.database.connections",
   description:
@@ -108,7 +115,11 @@ const defaultTtl = Duration.days(30)
  * export const Stores = layerPostgres({ url: Redacted.make("postgres://bowline@127.0.0.1/bowline"), maxConnections: 20 })
  * ```
  */
-export const layerPostgres = ({ url, maxConnections = 10, sessionTtl = defaultTtl }: PostgresOptions) =>
+export const layerPostgres = ({
+  url,
+  maxConnections = 10,
+  sessionTtl = defaultTtl
+}: PostgresOptions): Layer.Layer<Stores, StoresError> =>
   layerNoDeps({ sessionTtl, isShared: true }).pipe(
     Layer.provide(
       PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" })))
@@ -117,11 +128,16 @@ export const layerPostgres = ({ url, maxConnections = 10, sessionTtl = defaultTt
   )
 
 /** As `layerPostgres`, with options that are read from the configuration. */
-export const layerPostgresConfig = (options: Config.Wrap<PostgresOptions>) =>
+export const layerPostgresConfig = (
+  options: Config.Wrap<PostgresOptions>
+): Layer.Layer<Stores, StoresError | Config.ConfigError> =>
   Layer.unwrap(Effect.map(Config.unwrap(options), layerPostgres))
 
 /** The stores on a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process uses it. */
-export const layerEmbedded = ({ dataDir, sessionTtl = defaultTtl }: EmbeddedOptions) =>
+export const layerEmbedded = ({
+  dataDir,
+  sessionTtl = defaultTtl
+}: EmbeddedOptions): Layer.Layer<Stores, StoresError | DataDirInUse> =>
   layerNoDeps({ sessionTtl, isShared: false }).pipe(
     Layer.provide(PgClient.layerFrom(EmbeddedDatabase.make(dataDir))),
     Layer.merge(showConnections(1))

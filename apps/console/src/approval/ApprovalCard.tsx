@@ -91,6 +91,24 @@ const Earlier = ({ calls, tool }: { readonly calls: ReadonlyArray<EarlierCall>; 
     </details>
   )
 
+/** Plans of other sessions that called the tool: what it is used for. */
+const Elsewhere = ({ context: { elsewhere }, tool }: { readonly context: ApprovalContext; readonly tool: string }) =>
+  elsewhere.length === 0 ? null : (
+    <details>
+      <summary>
+        Called in other sessions: <code>{tool}</code>
+      </summary>
+      <ul class="earlier">
+        {elsewhere.map(({ created_at, plan_id, question_preview, state }) => (
+          <li key={plan_id}>
+            <State state={state} /> <a href={planHref(plan_id)}>{firstLine(question_preview)}</a>{" "}
+            <span class="dim">{relative(Date.parse(created_at), now())}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+
 /** Who asked what, and what the model said before it asked for the call. */
 const Story = ({ caller, context: { plan, said } }: { readonly context: ApprovalContext; readonly caller: string }) => (
   <dl class="story">
@@ -215,7 +233,12 @@ export const ApprovalCard = ({
         input={asked.input}
         schema={schema ?? (context === undefined ? null : schemaOf(context.plan, asked.tool))}
       />
-      {context === undefined ? null : <Earlier calls={context.earlier} tool={asked.tool} />}
+      {context === undefined ? null : (
+        <>
+          <Earlier calls={context.earlier} tool={asked.tool} />
+          <Elsewhere context={context} tool={asked.tool} />
+        </>
+      )}
       {problem.value === undefined ? null : (
         <p class="problem" role="alert">
           {problem.value}

@@ -1,4 +1,12 @@
-import { initialView, isPlanFrame, type Message, type Plan, type PlanView, reduce } from "@bowline/client"
+import {
+  initialView,
+  isPlanFrame,
+  type Message,
+  type Plan,
+  type PlanSummary,
+  type PlanView,
+  reduce
+} from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import type { RefObject } from "preact"
 import { useEffect } from "preact/hooks"
@@ -11,6 +19,8 @@ export interface ApprovalContext {
   /** What the model said before it asked for the call. */
   readonly said: string
   readonly earlier: ReadonlyArray<EarlierCall>
+  /** Plans of other sessions that called the tool, the newest first. */
+  readonly elsewhere: ReadonlyArray<PlanSummary>
 }
 
 /** A call that waits. */
@@ -22,6 +32,9 @@ interface Waiting {
 
 /** The history is read no further than this. */
 const mostMessages = 2_000
+
+/** How many plans of other sessions are shown. */
+const mostElsewhere = 3
 
 /** The plan as it was when it asked for the decision. */
 const viewBefore = async ({ planId, taskId }: Waiting, signal: AbortSignal): Promise<PlanView> => {
@@ -45,8 +58,10 @@ const load = async (waiting: Waiting, signal: AbortSignal): Promise<ApprovalCont
     messages.push(message)
     if (messages.length >= mostMessages) break
   }
+  const { plans } = await bowline.plans.list({ tool: waiting.tool, limit: 20 }).page(undefined, { signal })
+  const elsewhere = plans.filter(({ session_id }) => session_id !== plan.session_id).slice(0, mostElsewhere)
   const view = await viewBefore(waiting, signal)
-  return { plan, said: view.text, earlier: earlierCalls(messages, waiting) }
+  return { plan, said: view.text, earlier: earlierCalls(messages, waiting), elsewhere }
 }
 
 /** One card after the other: a page of many must not take all connections of the browser. */

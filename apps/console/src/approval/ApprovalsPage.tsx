@@ -48,9 +48,6 @@ const Cards = () => {
     <>
       <Problem error={problem.value} />
       {waiting === undefined && problem.value === undefined ? <Loading /> : null}
-      {waiting === undefined ? null : (
-        <p role="status">{waiting.length === 0 ? "" : `${counted(waiting.length, "call")} waiting for a decision`}</p>
-      )}
       {waiting !== undefined && cards.length === 0 ? (
         <Empty title="Nothing waits for a decision">
           <p>
@@ -71,10 +68,12 @@ const Cards = () => {
 /** Everything that waits for a decision, and what was decided while the page was open. */
 export const ApprovalsPage = () => {
   const caller = here.value.query.get("caller") ?? ""
+  const count = pending.value?.length ?? 0
   return (
     <>
       <div class="page-head">
         <h1>Approvals</h1>
+        <p role="status">{count === 0 ? "" : `${counted(count, "call")} waiting for a decision`}</p>
         {isAdmin.value ? (
           <label>
             Caller

@@ -6,7 +6,7 @@ import { reasonOf, stageWords } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
 import { State } from "../shell/State.tsx"
 import { Table } from "../shell/Table.tsx"
-import { cost, count, duration, elapsed, firstLine, relative } from "../text/Format.ts"
+import { cost, count, cutMiddle, duration, elapsed, firstLine, relative } from "../text/Format.ts"
 
 /** The most plans that are cancelled at once. */
 export const mostSelected = 100
@@ -56,8 +56,12 @@ const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly select
       <a href={planHref(plan.plan_id)}>{firstLine(plan.question_preview)}</a>
     </td>
     <td class="reason">{plan.error === null ? null : reasonOf(plan.error)}</td>
-    <td class="fit dim">{plan.model}</td>
-    <td class="fit dim">{plan.caller}</td>
+    <td class="fit dim" title={plan.model}>
+      {cutMiddle(plan.model)}
+    </td>
+    <td class="fit dim" title={plan.caller}>
+      {cutMiddle(plan.caller, 24)}
+    </td>
     <td class="fit number" data-label="Calls">
       {count(plan.tool_calls)}
     </td>

@@ -8,7 +8,7 @@ import { sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { State } from "../shell/State.tsx"
-import { cost, count, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
+import { cost, count, cutMiddle, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
 import { Actions } from "./Actions.tsx"
 import { type Numbers, numbersOf } from "./Numbers.ts"
 import { Outcome } from "./Outcome.tsx"
@@ -78,7 +78,9 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
         </Fact>
         <Fact name="Asked by">{plan.caller}</Fact>
         <Fact name="Session">
-          <a href={sessionHref(plan.session_id)}>{plan.external_session_id ?? shortId(plan.session_id)}</a>
+          <a href={sessionHref(plan.session_id)} title={plan.external_session_id ?? undefined}>
+            {cutMiddle(plan.external_session_id ?? shortId(plan.session_id), 40)}
+          </a>
         </Fact>
         <Fact name="Model">{numbers.model}</Fact>
         {plan.preset === null ? null : <Fact name="Preset">{plan.preset}</Fact>}

@@ -1,6 +1,6 @@
 import type { PlanView } from "@bowline/client"
 import type { Tone } from "../shell/Sign.tsx"
-import { counted, duration, firstLine, pretty } from "../text/Format.ts"
+import { counted, cutMiddle, duration, firstLine, pretty } from "../text/Format.ts"
 
 type Kind = "queue" | "compaction" | "step" | "retry" | "attempt" | "approval" | "task"
 
@@ -47,7 +47,7 @@ const taskRow = (entry: PlanView["tasks"][number], parent: string | null): Row =
   kind: "task",
   level: parent === null ? 1 : 2,
   parent,
-  label: `${entry.tool} ${firstLine(pretty(entry.input).replaceAll(/\s+/g, " "), 60)}`,
+  label: `${cutMiddle(entry.tool, 28)} ${firstLine(pretty(entry.input).replaceAll(/\s+/g, " "), 60)}`,
   state: entry.state,
   tone: tones[entry.state] ?? "bad",
   from: entry.startedAt,
@@ -68,7 +68,7 @@ const approval = (entry: PlanView["approvals"][number], parent: string | null): 
     kind: "approval",
     level: parent === null ? 1 : 2,
     parent,
-    label: `Approval of ${tool}`,
+    label: `Approval of ${cutMiddle(tool, 28)}`,
     state,
     tone,
     from,

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals"
+import { useEffect } from "preact/hooks"
 import { now } from "../gateway/GatewayClock.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { isProblem, useResource } from "../gateway/Resource.ts"
@@ -6,11 +7,11 @@ import { Pager } from "../list/Pager.tsx"
 import { PlanTable } from "../list/PlanTable.tsx"
 import { isOver } from "../live/Settled.ts"
 import { AskOn } from "../plan/AskOn.tsx"
-import { go, here } from "../route/Location.ts"
+import { go, here, nameSubject } from "../route/Location.ts"
 import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Loading, Problem } from "../shell/Notice.tsx"
-import { count, counted, relative, shortId } from "../text/Format.ts"
+import { count, counted, firstLine, relative, shortId } from "../text/Format.ts"
 import { conversationOf } from "./Conversation.ts"
 import { Turn } from "./Turn.tsx"
 
@@ -72,6 +73,19 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
       return ""
     })
 
+  const known = session.data.value
+  const page = messages.data.value
+  const listed = plans.data.value?.plans ?? []
+  const newest = listed[0]
+  const first = page?.messages.find(({ role }) => role === "user")?.parts[0]
+  const question = first?.type === "text" && cursor === undefined ? firstLine(first.text) : undefined
+  const heading =
+    known?.external_session_id == null ? (question ?? `Session ${shortId(id)}`) : `Session ${known.external_session_id}`
+  useEffect(() => nameSubject(heading), [heading])
+  const revertOf = (messageId: string) =>
+    page?.next_cursor === null && page.messages.at(-1)?.message_id === messageId
+      ? undefined
+      : () => void revert(messageId)
   if (isProblem(session.error.value, "not_found")) {
     return (
       <>
@@ -82,17 +96,9 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
       </>
     )
   }
-  const known = session.data.value
-  const page = messages.data.value
-  const listed = plans.data.value?.plans ?? []
-  const newest = listed[0]
-  const revertOf = (messageId: string) =>
-    page?.next_cursor === null && page.messages.at(-1)?.message_id === messageId
-      ? undefined
-      : () => void revert(messageId)
   return (
     <>
-      <h1>Session {known?.external_session_id ?? shortId(id)}</h1>
+      <h1>{heading}</h1>
       <Problem error={session.error.value} />
       {known === undefined ? (
         <Awaited error={session.error.value} />

@@ -6,7 +6,7 @@ import { here } from "../route/Location.ts"
 import { sessionHref } from "../route/Route.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
 import { Table } from "../shell/Table.tsx"
-import { count, firstLine, relative, shortId } from "../text/Format.ts"
+import { count, cutMiddle, firstLine, relative, shortId } from "../text/Format.ts"
 
 /** The caller's conversations, the newest first. */
 export const SessionsPage = () => {
@@ -47,8 +47,8 @@ export const SessionsPage = () => {
           {page.sessions.map((session) => (
             <tr key={session.session_id}>
               <td class="wide">
-                <a href={sessionHref(session.session_id)}>
-                  {session.external_session_id ?? shortId(session.session_id)}
+                <a href={sessionHref(session.session_id)} title={session.external_session_id ?? undefined}>
+                  {cutMiddle(session.external_session_id ?? shortId(session.session_id), 60)}
                 </a>
                 {session.summary === null ? null : <span class="dim"> {firstLine(session.summary, 80)}</span>}
               </td>

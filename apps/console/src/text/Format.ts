@@ -53,6 +53,12 @@ export const cost = (usd: number | null): string => {
 /** The head of an id: enough to tell two of them apart. */
 export const shortId = (id: string): string => id.replace(/^([a-z]+_)?(.{8}).+$/, "$1$2")
 
+/** A name that fits: its end tells more than its middle. */
+export const cutMiddle = (name: string, length = 32): string =>
+  name.length <= length
+    ? name
+    : `${name.slice(0, Math.ceil((length - 1) / 2))}…${name.slice(name.length - Math.floor((length - 1) / 2))}`
+
 /** JSON for people. A string is shown as it is. */
 export const pretty = (value: unknown): string =>
   typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "")

@@ -1,35 +1,11 @@
 import { assert, expect, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { mkdirSync } from "node:fs"
-import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
 import { startDemo } from "../browser/Gateway.ts"
-import { emptyRoutes, fillDemo, type ShownRoute } from "./Routes.ts"
+import { emptyRoutes, fillDemo, type ShownRoute, show, withoutTimes } from "./Routes.ts"
 
 const themes = ["light", "dark"] as const
-
-/** Set, the pages that the docs show are photographed. */
-const pictures =
-  process.env["BOWLINE_SCREENSHOTS"] === "1" ? join(import.meta.dirname, "../../../../docs/images") : undefined
-
-const shown = new Set(["ask", "plan", "approvals"])
-
-const show = async (page: Page, { path, ready }: ShownRoute) => {
-  await page.goto(path)
-  await page.locator(ready).first().waitFor()
-  await expect.poll(() => page.getByText("Loading…").count()).toBe(0)
-}
-
-/** What a screen reader gets, without what is another one in each run: ids, times and lengths of time. */
-const withoutTimes = (read: string): string =>
-  read
-    .replaceAll(/(plan|session|task)_[0-9a-f-]{6,}/g, "$1_…")
-    .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
-    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ s)?(?: ago)?/g, "<time>")
-    .replaceAll(/\b(?:just )?now\b/g, "<time>")
-    .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
-    .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")
 
 const windows = [
   { width: 360, height: 640 },
@@ -38,15 +14,12 @@ const windows = [
 ]
 
 /** What keeps somebody out of the page that is shown. What it is made of is the same in the other theme: only its colours are not. */
-const findAll = Effect.fnUntraced(function* (page: Page, { name, path }: ShownRoute) {
+const findAll = Effect.fnUntraced(function* (page: Page, { path }: ShownRoute) {
   const barriers: Array<string> = []
   for (const colorScheme of themes) {
     yield* Effect.promise(() => page.emulateMedia({ colorScheme, reducedMotion: "reduce" }))
     const found = yield* findBarriers(page, colorScheme === "light" ? "all" : "colours")
     barriers.push(...found.map((barrier) => `${path}, ${colorScheme}: ${barrier}`))
-    if (pictures === undefined || !shown.has(name)) continue
-    mkdirSync(pictures, { recursive: true })
-    yield* Effect.promise(() => page.screenshot({ path: join(pictures, `console-${name}-${colorScheme}.png`) }))
   }
   return barriers
 })

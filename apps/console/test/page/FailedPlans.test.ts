@@ -209,6 +209,10 @@ describeInBrowser("a failed plan", () => {
         const way = page.getByRole("link", { name: "What to do" })
         assert.strictEqual(await way.getAttribute("href"), "/docs/operations/database-away")
       })
+      for (const colorScheme of ["light", "dark"] as const) {
+        yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
+        assert.deepStrictEqual(yield* findBarriers(page), [])
+      }
       assert.deepStrictEqual(faults, [])
     })
   )

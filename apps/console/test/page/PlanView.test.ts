@@ -51,7 +51,7 @@ describeInBrowser("the view of a plan", () => {
     it.effect("shows a plan as it runs, and the same to the pixel when it is opened again", () =>
       Effect.gen(function* () {
         const { latch, url } = yield* Shown
-        const { faults, page } = yield* openPage(url)
+        const { faults, page } = yield* openPage(url, "/", { reducedMotion: "reduce" })
         yield* Effect.promise(async () => {
           await page.getByLabel("Question").fill("What is a bowline?")
           await page.getByRole("button", { name: "Ask", exact: true }).click()
@@ -69,6 +69,8 @@ describeInBrowser("the view of a plan", () => {
           assert.include(live.tree, "nothing_known")
           assert.include(answer, "Retracted: step 1, attempt 1")
           assert.strictEqual(await page.locator(".prose strong").textContent(), "bowline")
+          const picture = () => page.locator("main").screenshot()
+          const pixels = await picture()
           await page.getByText("Retracted: step 1, attempt 1").click()
           assert.strictEqual(await page.locator("del").textContent(), "Wrong from ")
           await page.reload()
@@ -76,6 +78,7 @@ describeInBrowser("the view of a plan", () => {
           // The answer is in the plan's record, the timeline comes with the events.
           await expect.poll(() => timeline(page)).toEqual(live)
           assert.strictEqual(await page.locator(".answer").ariaSnapshot(), answer)
+          assert.isTrue(pixels.equals(await picture()), "the pixels differ")
         })
         assert.deepStrictEqual(faults, [])
       })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { cost, duration, elapsed, firstLine, relative, shortId, span } from "../../src/text/Format.ts"
+import { cost, cutMiddle, duration, elapsed, firstLine, relative, shortId, span } from "../../src/text/Format.ts"
 
 describe("Format", () => {
   it.each([
@@ -64,5 +64,11 @@ describe("Format", () => {
     assert.strictEqual(shortId("my session"), "my sessi")
     assert.strictEqual(firstLine("\n one\ntwo"), "one")
     assert.strictEqual(firstLine("abcdef", 3), "abc…")
+  })
+
+  it("cuts a long name in its middle", () => {
+    assert.strictEqual(cutMiddle("openai/gpt-5-mini"), "openai/gpt-5-mini")
+    assert.strictEqual(cutMiddle("warehouse_of_the_north_find_order", 12), "wareho…order")
+    assert.strictEqual(cutMiddle("warehouse_of_the_north_find_order", 11), "wareh…order")
   })
 })

@@ -31,7 +31,11 @@ const filters = {
   since: filter("since", "created then or later, such as 2026-01-02T03:04:05Z"),
   until: filter("until", "created before then"),
   q: filter("q", "whose question contains this text"),
-  caller: filter("caller", "of this caller instead of yours: for admins"),
+  reason: filter("reason", "that were aborted for this reason"),
+  tool: filter("tool", "that have called this tool"),
+  agent: filter("agent", "that have called this agent or MCP server"),
+  metadata: filter("metadata", "with this key=value in their metadata"),
+  caller: filter("caller", "of this caller instead of yours, or of everybody (*): for admins"),
   state: Flag.Literals("state", PlanState.literals).pipe(
     Flag.withDescription("Only plans in this state"),
     Flag.optional

@@ -41,6 +41,17 @@ export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
   })
 )
 
+/** Stands for everybody in a list of plans. No caller has this name. */
+const everybody = "*"
+
+/** The same, or undefined where an admin names everybody. */
+export const ownersOf = Effect.map(
+  Effect.all([onlyAdmins, ownerOf]),
+  ([admitted, findOwner]) =>
+    (named: string | undefined) =>
+      named === everybody ? Effect.as(admitted, undefined) : findOwner(named)
+)
+
 /**
  * Finds the caller by the digest of its key, or by the console's cookie, and bounds its requests. Without keys everybody
  * is the same caller, as is everybody who reads public metrics.

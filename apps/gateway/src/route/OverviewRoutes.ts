@@ -6,7 +6,7 @@ import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import { Clock, Duration, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { ownerOf } from "../http/BearerAuthorization.ts"
+import { ownersOf } from "../http/BearerAuthorization.ts"
 import { answer } from "../http/Refusals.ts"
 
 const longest = Duration.toMillis(Duration.days(7))
@@ -35,14 +35,15 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const store = yield* OverviewStore
     const { isAdmin } = yield* GatewayConfig
-    const findOwner = yield* ownerOf
+    const findOwners = yield* ownersOf
 
     return handlers.handleAll({
       read: ({ query: { caller: named, ...given } }) =>
         Effect.gen(function* () {
           const query = yield* windowOf(given)
           const isOfAll = named === undefined && isAdmin(yield* Caller)
-          return yield* store.read(isOfAll ? query : { ...query, owner: yield* findOwner(named) })
+          const owner = isOfAll ? undefined : yield* findOwners(named)
+          return yield* store.read(owner === undefined ? query : { ...query, owner })
         }).pipe(answer)
     })
   })

@@ -11,7 +11,7 @@ import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { ownerOf } from "../http/BearerAuthorization.ts"
+import { ownersOf } from "../http/BearerAuthorization.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import { prefersJson, waitFor } from "../http/JsonAnswer.ts"
@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
     const plans = yield* Plans
     const streams = yield* PlanStreams
     const follower = yield* PlanFollower
-    const findOwner = yield* ownerOf
+    const findOwners = yield* ownersOf
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanBody, maxBody)
@@ -83,7 +83,7 @@ export const layer = HttpApiBuilder.group(
             ...(state !== undefined && { states: state })
           }
           const page = { limit, ...(cursor !== undefined && { cursor }) }
-          const { items, next } = yield* plans.list(yield* findOwner(caller), filter, page)
+          const { items, next } = yield* plans.list(yield* findOwners(caller), filter, page)
           return { plans: items, next_cursor: next }
         }).pipe(answer)
       )

@@ -1,6 +1,9 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { question } from "@bowline/testing/unstable/provider/Script"
-import { error, say, usage } from "@bowline/testing/provider/Turn"
+import { wait } from "@bowline/testing/http/Move"
+import { completes } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { question, results, type Script } from "@bowline/testing/unstable/provider/Script"
+import { callTool, error, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
@@ -145,6 +148,47 @@ describe("a plan", () => {
         assert.deepStrictEqual(yield* found("limit=1"), [newest])
       }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
     )
+
+    it.live(`is found by its calls, its metadata and its abort, and by an admin among everybody's (${name})`, () =>
+      Effect.gen(function* () {
+        const { url: peer } = yield* ScriptedPeer.serve({ acts: [completes("done")] })
+        const script: Script = (asked) =>
+          asked.tools.length > 0 && results(asked).length === 0
+            ? [callTool("rigger_ask", { input: "?" })]
+            : question(asked) === "slow?"
+              ? [wait("1 minute")]
+              : [say("done")]
+        const { url } = yield* startOn(store)(script, callers)
+        const ask = (body: object, headers: typeof ann) =>
+          Effect.map(post(`${url}/plan`, { question: "?", ...body }, headers), ({ body }) => body["plan_id"])
+        const agents = [{ name: "rigger", endpoint: `${peer}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }]
+        const calling = yield* ask({ agents, metadata: { "a=b": "c=d", e: "" } }, ann)
+        const late = yield* ask({ question: "slow?", preferences: { timeout_ms: 100 } }, ann)
+        const other = yield* ask({ metadata: { e: "" } }, bob)
+        const found = (query: string, headers = ann) =>
+          Effect.map(send(`${url}/plans?${query}`, { headers }), ({ body, status }) =>
+            status === 200 ? idsIn(body) : assert.fail(`${query}: ${status}`)
+          )
+        for (const [query, ids] of [
+          ["tool=rigger_ask", [calling]],
+          ["tool=rigger", []],
+          ["agent=rigger", [calling]],
+          ["reason=deadline", [late]],
+          ["reason=cancelled", []],
+          ["metadata=e%3D", [calling]],
+          ["metadata=a%3Db%3Dc%3Dd", []],
+          ["metadata=e%3D&metadata=f%3D", []]
+        ] satisfies ReadonlyArray<readonly [query: string, ids: ReadonlyArray<unknown>]>) {
+          assert.deepStrictEqual(yield* found(query), ids, query)
+        }
+        assert.deepStrictEqual(yield* found("caller=*&metadata=e%3D", root), [other, calling])
+        const { body } = yield* send(`${url}/plans/${String(other)}`, { headers: bob })
+        assert.deepStrictEqual(yield* found(`caller=*&session_id=${String(body["session_id"])}`, root), [other])
+        assert.deepStrictEqual(yield* found("caller=*&session_id=name", root), [])
+        const refused = yield* send(`${url}/plans?caller=*`, { headers: bob })
+        assert.deepStrictEqual([refused.status, refused.body["code"]], [403, "forbidden"])
+      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+    )
   }
 
   it.live("is not found by a filter that is wrong: the answer names it", () =>
@@ -161,7 +205,10 @@ describe("a plan", () => {
         "since=yesterday",
         "since=2026-01-02",
         "until=2026-13-02T00:00:00Z",
-        "until=0000-01-02T00:00:00Z"
+        "until=0000-01-02T00:00:00Z",
+        "metadata=key",
+        "metadata==value",
+        "tool="
       ]) {
         const { body, status } = yield* send(`${url}/plans?${query}`)
         assert.strictEqual(status, 400, query)

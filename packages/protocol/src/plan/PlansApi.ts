@@ -6,7 +6,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { Instant, ownerQuery, pageEnd, pageQuery, Parameter } from "../api/PageQuery.ts"
+import { Instant, pageEnd, pageQuery, Parameter } from "../api/PageQuery.ts"
 import {
   Forbidden,
   HopsExceeded,
@@ -68,6 +68,24 @@ const states = Schema.Array(PlanState)
   .annotate({ description: "Plans in this state; several times: in any of them" })
   .pipe(Schema.catchDecoding(() => Effect.fail(new SchemaIssue.InvalidValue({ message: expectedStates }))))
 
+const entry = /^[^=]{1,512}=[^]{0,512}$/
+
+/** Entries of metadata. The key ends with the first `=`. */
+const entries = Schema.Array(
+  Schema.String.check(Schema.isPattern(entry)).pipe(
+    Schema.decodeTo(
+      Schema.Tuple([Schema.String, Schema.String]),
+      SchemaTransformation.transform({
+        decode: (text): readonly [string, string] => [
+          text.slice(0, text.indexOf("=")),
+          text.slice(text.indexOf("=") + 1)
+        ],
+        encode: ([key, value]) => `${key}=${value}`
+      })
+    )
+  )
+).pipe(Schema.catchDecoding(() => Effect.fail(new SchemaIssue.InvalidValue({ message: "Expected key=value" }))))
+
 const word = (maximum: number) => Parameter.check(Schema.isBetweenLength(1, maximum))
 
 export class PlansApi extends HttpApiGroup.make("plans")
@@ -120,7 +138,17 @@ export class PlansApi extends HttpApiGroup.make("plans")
         q: Schema.optionalKey(
           word(1_000).annotate({ description: "What its question contains, in upper or lower case" })
         ),
-        ...ownerQuery,
+        reason: Schema.optionalKey(word(64).annotate({ description: "The `reason` of its abort" })),
+        tool: Schema.optionalKey(word(64).annotate({ description: "It has called this tool" })),
+        agent: Schema.optionalKey(word(64).annotate({ description: "It has called this agent or MCP server" })),
+        metadata: Schema.optionalKey(
+          entries.annotate({ description: "`key=value` of its `metadata`; several times: all of them" })
+        ),
+        caller: Schema.optionalKey(
+          Parameter.annotate({
+            description: "Whose plans: for callers marked `admin`. You, if not given; `*` stands for everybody"
+          })
+        ),
         ...pageQuery
       },
       success: Schema.Struct({ plans: Schema.Array(summary), ...pageEnd }),

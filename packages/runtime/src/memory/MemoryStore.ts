@@ -1,4 +1,4 @@
-import { type PlanFacts, summarize } from "@bowline/domain/plan/Plan"
+import { summarize } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
@@ -12,6 +12,7 @@ import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { InboxStore } from "../store/InboxStore.ts"
 import { Notices } from "../store/Notices.ts"
 import { gistOf, Memory } from "./internal/Memory.ts"
+import type { PlanRecord } from "./internal/MemoryRecords.ts"
 import { makeCommit } from "./internal/MemoryCommits.ts"
 import { makeCreate } from "./internal/MemoryCreations.ts"
 import { pageOf } from "./internal/MemoryEvents.ts"
@@ -33,14 +34,23 @@ import { TaskStore } from "../store/TaskStore.ts"
 /** The first 200 characters, none of them cut in half. */
 const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
 
-const passes = (plan: PlanFacts, { error_code, model, q, session, since, states, until }: PlanFilter): boolean =>
-  (session === undefined || plan.session_id === session) &&
-  (states === undefined || states.includes(plan.state)) &&
-  (model === undefined || plan.model === model) &&
-  (error_code === undefined || plan.error?.code === error_code) &&
-  (since === undefined || plan.created_at >= since) &&
-  (until === undefined || plan.created_at < until) &&
-  (q === undefined || plan.question.toLowerCase().includes(q.toLowerCase()))
+const passes = ({ plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
+  const { agent, error_code, metadata = [], model, q, reason, session, since, states, tool, until } = filter
+  const calls = Array.from(tasks.values())
+  return (
+    (session === undefined || plan.session_id === session) &&
+    (states === undefined || states.includes(plan.state)) &&
+    (model === undefined || plan.model === model) &&
+    (error_code === undefined || plan.error?.code === error_code) &&
+    (since === undefined || plan.created_at >= since) &&
+    (until === undefined || plan.created_at < until) &&
+    (q === undefined || plan.question.toLowerCase().includes(q.toLowerCase())) &&
+    (reason === undefined || plan.error?.reason === reason) &&
+    (tool === undefined || calls.some((call) => call.tool === tool)) &&
+    (agent === undefined || calls.some((call) => call.agent === agent)) &&
+    metadata.every(([key, value]) => Object.hasOwn(plan.metadata, key) && plan.metadata[key] === value)
+  )
+}
 
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
   create: makeCreate(memory),
@@ -87,7 +97,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const { before } = filter
       const end = before === undefined ? Infinity : (memory.plans.get(before)?.ordinal ?? 0)
       const found = Array.from(memory.plans.values()).filter(
-        (record) => record.owner === owner && record.ordinal < end && passes(record.plan, filter)
+        (record) => record.owner === (owner ?? record.owner) && record.ordinal < end && passes(record, filter)
       )
       return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, preview(question)))
     }),

@@ -11,9 +11,9 @@ import type {
   NotFound,
   SessionBusy
 } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/Session"
+import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer, type Scope, Stream } from "effect"
+import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { CredentialPool } from "../asking/CredentialPool.ts"
 import { Compaction } from "../compaction/Compaction.ts"
@@ -26,6 +26,7 @@ import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
+import type { Provider } from "../provider/Provider.ts"
 import type { WaitId } from "../store/InboxStore.ts"
 import { toEvent } from "../store/EventRow.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
@@ -47,10 +48,30 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
-export type { Asked, Decider, Page, PageRequest, PlanFilter, Preset, PresetSkill, ReplicaId, WaitId }
+export type {
+  Asked,
+  Decider,
+  Page,
+  PageRequest,
+  PlanFilter,
+  PlanFollower,
+  PlanStreams,
+  Preset,
+  PresetSkill,
+  ReplicaId,
+  WaitId
+}
+
+/** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
+export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
+
+/** What an app gets with plans: who starts, reads and follows them, and their sessions. */
+export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
+
+const isSessionId = Schema.is(SessionId)
 
 /**
  * Runs plans, and lets callers read and end them.
@@ -95,9 +116,9 @@ export class Plans extends Context.Service<
     ) => Stream.Stream<PlanEvent, NotFound | InvalidRequest | StorageError>
     /** The plan as it is stored now. Another caller's plan is not found. */
     readonly get: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
-    /** Newest first. `session` is the gateway's id, or the caller's name of it. */
+    /** Newest first: those of the caller, or of everybody if there is none. `session` is the gateway's id, or the caller's name of it. */
     readonly list: (
-      caller: CallerName,
+      caller: CallerName | undefined,
       filter: Omit<PlanFilter, "session" | "before"> & { readonly session?: string },
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, NotFound | StorageError>
@@ -158,6 +179,12 @@ export class Plans extends Context.Service<
         get: store.get,
         list: Effect.fnUntraced(function* (caller, { session, ...filter }, page) {
           if (session === undefined) return yield* store.list(caller, filter, page)
+          if (caller === undefined) {
+            // Names of sessions are those of one caller.
+            return isSessionId(session)
+              ? yield* store.list(caller, { ...filter, session }, page)
+              : { items: [], next: null }
+          }
           const { session_id } = yield* sessions.find(caller, session)
           return yield* store.list(caller, { ...filter, session: session_id }, page)
         }),
@@ -211,7 +238,7 @@ export class Plans extends Context.Service<
   static readonly layer = Plans.layerOf(Planner.layer)
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
-  static readonly layerMemory = (config: Parameters<typeof PlansConfig.layer>[0]) =>
+  static readonly layerMemory = (config: PlansOptions): Layer.Layer<PlanServices, StorageError, Provider> =>
     Plans.layer.pipe(
       Layer.provide([
         MemoryStore.layer,

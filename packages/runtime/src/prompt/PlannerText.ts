@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Result } from "effect"
 import * as TextFile from "./TextFile.ts"
 
 /** What the system prompt of every plan begins with, unless the operator writes another one. */
-export const builtIn = `You are a planner. You answer a question by planning which of your tools to call, calling them, and reading what they return.
+export const builtIn: string = `You are a planner. You answer a question by planning which of your tools to call, calling them, and reading what they return.
 
 # Before you call
 

@@ -206,8 +206,16 @@ export interface PlanFilter {
   readonly since?: string
   /** Created before then. */
   readonly until?: string
+  /** The `reason` of its abort. */
+  readonly reason?: string
   /** What its question contains, in upper or lower case. */
   readonly q?: string
+  /** It has called this tool. */
+  readonly tool?: string
+  /** It has called a tool of this agent or MCP server. */
+  readonly agent?: string
+  /** Its metadata have all of these. */
+  readonly metadata?: ReadonlyArray<readonly [key: string, value: string]>
   /** Older than this plan. */
   readonly before?: PlanId
 }
@@ -302,9 +310,9 @@ export class PlanStore extends Context.Service<
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
     /** Drops the plan's echo. The plan itself stays. */
     readonly dropEcho: (id: PlanId) => Effect.Effect<void, StorageError>
-    /** The owner's plans, newest first. */
+    /** The plans of the owner, or of everybody if there is none, newest first. */
     readonly list: (
-      owner: CallerName,
+      owner: CallerName | undefined,
       filter: PlanFilter,
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, StorageError>

@@ -7,7 +7,6 @@ import {
   type Guard,
   type NewPlan,
   type PlanCommit,
-  type PlanFilter,
   PlanStore,
   type Spent
 } from "@bowline/runtime/unstable/store/PlanStore"
@@ -16,18 +15,16 @@ import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "eff
 import { SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
 import { newestFirst } from "../internal/NewestFirst.ts"
-import { storable } from "../internal/Storable.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, publish } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
+import { listPlans } from "./internal/ListPlans.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import {
   planColumns,
   type PlanRow,
-  summaryColumns,
-  type SummaryRow,
   toPlan,
   toSummary,
   toWhole,
@@ -113,21 +110,6 @@ const commit = Effect.fnUntraced(function* (
   return new Map(all.flatMap((committed) => Array.from(committed)))
 })
 
-/** `strpos` needs no escape, as a pattern would. */
-const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
-  const { before, error_code, model, q, session, since, states, until } = filter
-  return [
-    ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
-    ...(states === undefined ? [] : [sql.in("p.state", states)]),
-    ...(model === undefined ? [] : [sql`p.model = ${storable(model)}`]),
-    ...(error_code === undefined ? [] : [sql`p.error_code = ${storable(error_code)}`]),
-    ...(since === undefined ? [] : [sql`p.created_at >= ${since}::timestamptz`]),
-    ...(until === undefined ? [] : [sql`p.created_at < ${until}::timestamptz`]),
-    ...(q === undefined ? [] : [sql`strpos(lower(p.question), lower(${storable(q)})) > 0`]),
-    ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`])
-  ]
-}
-
 interface GuardRow {
   readonly state: "queued" | "running"
   readonly fence: number
@@ -177,14 +159,9 @@ select echo from plans where id = ${id} and owner = ${owner} and echo is not nul
     ),
   dropEcho: (id) => withDeadline(sql`update plans set echo = null where id = ${id}`).pipe(Effect.asVoid),
   list: (owner, filter, page) =>
-    withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
-select ${sql.literal(summaryColumns)}, p.ordinal from plans p
-where ${sql.and([
-      sql`p.owner = ${owner}`,
-      ...passing(sql, filter),
-      ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
-    ])}
-order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
+    withDeadline(listPlans(sql, owner, filter, page)).pipe(
+      Effect.map((rows) => newestFirst(rows, page.limit, toSummary))
+    ),
   events: (id, after, limit) =>
     withDeadline(sql<StoredEvent>`
 select seq, at, count, event, payload from (

@@ -108,6 +108,7 @@ export interface GivenPlan extends Partial<
   readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
+  readonly metadata?: Readonly<Record<string, string>>
   readonly task_message?: TaskMessage
   readonly created_at?: string
   readonly deadline?: number
@@ -126,7 +127,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     ...(given.preset !== undefined && { preset: given.preset }),
     ...(given.task_message !== undefined && { task_message: given.task_message }),
     ...(prior_summary === "" ? {} : { prior_summary }),
-    metadata: { ticket: "7" },
+    metadata: given.metadata ?? { ticket: "7" },
     preferences: given.preferences ?? preferences
   }
   const uuid = yield* UuidGenerator

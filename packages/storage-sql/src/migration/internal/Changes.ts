@@ -246,6 +246,19 @@ export const overview: Steps = [
 ]
 
 /**
+ * What the filters of lists look plans up by. The entries of the metadata are the texts that they have in the document, such as `"a":"b"`: Postgres
+ * cannot read into one that contains an escaped NUL. Their index has all plans: of one that has only some, Postgres does not use the statistics.
+ */
+export const filters: Steps = [
+  `create or replace function bowline_entries(metadata json) returns text[] language sql immutable parallel safe
+  as $$ select array(select m[1] || ':' || m[2] from regexp_matches(metadata::text, '("(?:[^"\\\\]|\\\\.)*")\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")', 'g') m) $$`,
+  { index: "plans_newest_of_all", on: "plans (ordinal)" },
+  { index: "plans_by_metadata", on: "plans using gin (bowline_entries(metadata))" },
+  { index: "tasks_of_tool", on: "tasks (tool, plan_id)" },
+  { index: "tasks_of_agent", on: "tasks (agent, plan_id) where agent is not null" }
+]
+
+/**
  * What is said to plans after their start. `told` is the state that readers of the plan have seen. The count of a plan grows with each
  * entry that is accepted or withdrawn, and with each wait whose time ends.
  */

@@ -3,6 +3,7 @@ import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import { failedCalls, most, type OverviewQuery } from "@bowline/runtime/unstable/store/OverviewStore"
 import type { SqlClient, Statement } from "effect/sql"
+import { reasonOf } from "./PlanRow.ts"
 
 /** In seconds, as Postgres measures. */
 export type Seconds = readonly [p50: number, p95: number] | null
@@ -49,8 +50,7 @@ const spentBy = (sql: SqlClient.SqlClient, column: "model" | "caller") =>
 export const readPlans = (sql: SqlClient.SqlClient, query: OverviewQuery) => sql<PlansRow>`
 with p as materialized (
   select p.state, p.owner as caller, p.model, p.cost_usd, p.error_code,
-    -- Postgres cannot read into a document that contains an escaped NUL. Within a text of the document the quotes are escaped.
-    case when p.error_code = 'aborted' then substring(p.error::text from '"reason" ?: ?"([a-z_]+)"') end as reason,
+    case when p.error_code = 'aborted' then ${sql.literal(reasonOf)} end as reason,
     floor(date_part('epoch', p.created_at) * 1000 / ${query.stepMs})::bigint as stretch,
     date_part('epoch', p.first_token_at - p.created_at) as first_token,
     date_part('epoch', p.finished_at - p.created_at) as duration

@@ -3,7 +3,7 @@ import { direct, type Route, traceIdOf } from "@bowline/runtime/remote/PeerClien
 import { shown as shownRequest } from "@bowline/runtime/unstable/store/StoredRequest"
 import type { Schema } from "effect"
 
-interface Stored {
+export interface Stored {
   readonly created_at: Date
   readonly deadline_at: Date
   readonly finished_at: Date | null
@@ -31,6 +31,9 @@ export const wholeColumns = `${planColumns}, p.request`
 
 /** The columns of a `SummaryRow`. */
 export const summaryColumns = `${columns}, left(p.question, 200) as question_preview`
+
+/** The `reason` in the error of the plan `p`. Postgres cannot read into a document with an escaped NUL; within its texts the quotes are escaped. */
+export const reasonOf = `substring(p.error::text from '"reason" ?: ?"([a-z_]+)"')`
 
 const shown = (row: Row): Shown => ({
   plan_id: row.plan_id,

@@ -61,6 +61,71 @@ export const planFactCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "lists the plans by what they have called, by their metadata, and by why they were aborted",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const odd = { 'a "key"\\': 'say "b":"c", \u0000 \ud800 ü', other: "1,2" }
+      const ids = (stored: Given.Stored) => stored.plan.plan_id
+      const plain = yield* Given.createHeld({ owner, metadata: {} })
+      const calling = yield* Given.createHeld({ owner, metadata: { b: "c" } })
+      const skill = { agent: "bob", endpoint: "http://bob.test/", skill: "ask" }
+      for (const tool of ["bob_ask", "bob_ask\u0000"]) {
+        yield* Given.write(calling, [Given.started(yield* Given.newTask, tool, skill)])
+      }
+      yield* Given.write(plain, [Given.started(yield* Given.newTask, "clock")])
+      const aborted = yield* Given.createHeld({ owner, metadata: odd })
+      yield* Given.settle(aborted, {
+        state: "aborted",
+        error: {
+          code: "aborted",
+          message: '"reason":"cancelled" \u0000',
+          retryable: true,
+          stage: null,
+          reason: "deadline"
+        }
+      })
+      const [a, b, c] = [ids(plain), ids(calling), ids(aborted)]
+      const found = (filter: PlanFilter) =>
+        Effect.map(store.list(owner, filter, { limit: 10 }), ({ items }) => items.map(({ plan_id }) => plan_id))
+      assert.deepEqual(yield* found({ tool: "bob_ask" }), [b])
+      assert.deepEqual(yield* found({ tool: "clock" }), [a])
+      assert.deepEqual(yield* found({ tool: "clock", agent: "bob" }), [])
+      assert.deepEqual(yield* found({ agent: "bob" }), [b])
+      assert.deepEqual(yield* found({ agent: "bo" }), [])
+      assert.deepEqual(yield* found({ reason: "deadline" }), [c])
+      assert.deepEqual(yield* found({ reason: "cancelled" }), [])
+      assert.deepEqual(yield* found({ metadata: [["b", "c"]] }), [b])
+      assert.deepEqual(yield* found({ metadata: Object.entries(odd) }), [c])
+      for (const entry of Object.entries(odd)) assert.deepEqual(yield* found({ metadata: [entry] }), [c])
+      assert.deepEqual(
+        yield* found({
+          metadata: [
+            ["b", "c"],
+            ["other", "1,2"]
+          ]
+        }),
+        []
+      )
+      assert.deepEqual(yield* found({ metadata: [["toString", "c"]] }), [])
+      assert.deepEqual(yield* found({ metadata: [] }), [c, b, a])
+    })
+  },
+  {
+    title: "lists the plans of everybody where it is asked for no owner",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const created_at = "2046-01-02T03:04:05.678Z"
+      const first = yield* Given.create({ created_at })
+      const second = yield* Given.create({ created_at })
+      const { items } = yield* store.list(undefined, { since: created_at }, { limit: 10 })
+      assert.deepEqual(
+        items.map(({ caller }) => caller),
+        [second.plan.caller, first.plan.caller]
+      )
+    })
+  },
+  {
     title: "shows whose a plan is, how often it was asked again, and what it has cost, if that is known",
     test: Effect.gen(function* () {
       const store = yield* PlanStore

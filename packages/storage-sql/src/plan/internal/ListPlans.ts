@@ -1,0 +1,53 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PageRequest } from "@bowline/runtime/unstable/store/Page"
+import type { PlanFilter } from "@bowline/runtime/unstable/store/PlanStore"
+import type { SqlClient } from "effect/sql"
+import { storable } from "../../internal/Storable.ts"
+import { reasonOf, summaryColumns, type SummaryRow } from "./PlanRow.ts"
+
+/** The text of an entry in the document, which is looked for as it is. */
+const toEntry = ([key, value]: readonly [string, string]): string => `${JSON.stringify(key)}:${JSON.stringify(value)}`
+
+/** Such texts have no control characters: to JSON, quotes and backslashes are all that has to be escaped, as to Postgres. */
+const toArray = (texts: ReadonlyArray<string>): string => `{${texts.map((text) => JSON.stringify(text)).join()}}`
+
+/** `strpos` needs no escape, as a pattern would. */
+const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
+  const { agent, before, error_code, metadata, model, q, reason, session, since, states, tool, until } = filter
+  return [
+    ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
+    ...(states === undefined ? [] : [sql.in("p.state", states)]),
+    ...(model === undefined ? [] : [sql`p.model = ${storable(model)}`]),
+    ...(error_code === undefined ? [] : [sql`p.error_code = ${storable(error_code)}`]),
+    ...(reason === undefined ? [] : [sql`p.error_code = 'aborted' and ${sql.literal(reasonOf)} = ${storable(reason)}`]),
+    ...(since === undefined ? [] : [sql`p.created_at >= ${since}::timestamptz`]),
+    ...(until === undefined ? [] : [sql`p.created_at < ${until}::timestamptz`]),
+    ...(q === undefined ? [] : [sql`strpos(lower(p.question), lower(${storable(q)})) > 0`]),
+    ...(tool === undefined
+      ? []
+      : [sql`exists (select from tasks t where t.plan_id = p.id and t.tool = ${storable(tool)})`]),
+    ...(agent === undefined
+      ? []
+      : [sql`exists (select from tasks t where t.plan_id = p.id and t.agent = ${storable(agent)})`]),
+    ...(metadata === undefined || metadata.length === 0
+      ? []
+      : [sql`bowline_entries(p.metadata) @> ${toArray(metadata.map(toEntry))}::text[]`]),
+    ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`])
+  ]
+}
+
+/** The newest plans first, with one row more than the page has if it is not the last one. */
+export const listPlans = (
+  sql: SqlClient.SqlClient,
+  owner: CallerName | undefined,
+  filter: PlanFilter,
+  { cursor, limit }: PageRequest
+) => sql<SummaryRow & { readonly ordinal: bigint }>`
+select ${sql.literal(summaryColumns)}, p.ordinal from plans p
+where ${sql.and([
+  sql`true`,
+  ...(owner === undefined ? [] : [sql`p.owner = ${owner}`]),
+  ...passing(sql, filter),
+  ...(cursor === undefined ? [] : [sql`p.ordinal < ${cursor}`])
+])}
+order by p.ordinal desc limit ${limit + 1}`
