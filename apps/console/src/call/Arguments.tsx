@@ -1,8 +1,12 @@
 import type { Json } from "@bowline/client"
+import { useMemo } from "preact/hooks"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Sign } from "../shell/Sign.tsx"
-import { count, pretty } from "../text/Format.ts"
+import { count, counted, pretty } from "../text/Format.ts"
 import { type Field, fieldsOf } from "./FieldWords.ts"
+
+/** A call may have thousands of arguments: the others are in its JSON. */
+const mostRows = 100
 
 /** Longer values are cut in the table; JSON has all of them. */
 const longest = 2_000
@@ -44,7 +48,7 @@ export const Arguments = ({
   readonly schema: { readonly [key: string]: Json } | null
   readonly title?: string
 }) => {
-  const fields = fieldsOf(input, schema)
+  const fields = useMemo(() => fieldsOf(input, schema), [input, schema])
   const json = (
     <pre tabIndex={0} aria-label={`${title} as JSON`}>
       {pretty(input)}
@@ -54,7 +58,7 @@ export const Arguments = ({
     <section class="block" aria-label={title}>
       <header>
         <h3>{title}</h3>
-        <CopyButton label="Copy" what={`Copy: ${title}`} text={pretty(input)} />
+        <CopyButton label="Copy" what={`Copy: ${title}`} text={() => pretty(input)} />
       </header>
       {fields === null ? (
         json
@@ -64,11 +68,14 @@ export const Arguments = ({
         <>
           <table class="arguments" aria-label={title}>
             <tbody>
-              {fields.map((field) => (
+              {fields.slice(0, mostRows).map((field) => (
                 <Row key={field.name} field={field} />
               ))}
             </tbody>
           </table>
+          {fields.length > mostRows ? (
+            <p class="dim">{counted(fields.length - mostRows, "more field")} in the JSON.</p>
+          ) : null}
           <details>
             <summary>As JSON</summary>
             {json}

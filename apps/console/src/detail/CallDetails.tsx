@@ -1,4 +1,5 @@
 import type { ArtifactView, PlanView, TaskView } from "@bowline/client"
+import { useMemo } from "preact/hooks"
 import { Arguments } from "../call/Arguments.tsx"
 import { schemaOf } from "../call/ToolSchemas.ts"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
@@ -15,19 +16,30 @@ const noteOf = ({ mediaType, truncated, verified }: ArtifactView): string =>
     .filter((part) => part !== "")
     .join(" · ")
 
-/** The calls of the plan that asked the same of the same tool. */
-const sameCalls = ({ tasks }: PlanView, task: TaskView): ReadonlyArray<TaskView> => {
-  const input = JSON.stringify(task.input)
-  return tasks.filter((other) => other.tool === task.tool && JSON.stringify(other.input) === input)
+// A plan may have thousands of calls, and is drawn anew while it runs.
+const inputs = new WeakMap<TaskView, string>()
+
+const inputOf = (task: TaskView): string => {
+  const known = inputs.get(task) ?? JSON.stringify(task.input)
+  inputs.set(task, known)
+  return known
 }
+
+/** The calls of the plan that asked the same of the same tool. */
+const sameCalls = ({ tasks }: PlanView, task: TaskView): ReadonlyArray<TaskView> =>
+  tasks.filter((other) => other.tool === task.tool && inputOf(other) === inputOf(task))
+
+/** How many calls that asked the same are linked. */
+const mostRepeats = 10
 
 /** The gateway calls a tool once; a model may ask for the same again. */
 const Repeats = ({ task, view }: { readonly task: TaskView; readonly view: PlanView }) => {
-  const calls = sameCalls(view, task)
+  const calls = useMemo(() => sameCalls(view, task), [view.tasks, task])
   if (calls.length < 2) return <>none</>
   return (
     <>
-      {calls.map((call, index) => (
+      {calls.length > mostRepeats ? `${calls.length} times, last: ` : null}
+      {calls.slice(-mostRepeats).map((call, index) => (
         <>
           {index === 0 ? "" : ", "}
           {call === task ? (

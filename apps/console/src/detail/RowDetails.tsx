@@ -176,7 +176,11 @@ export const RowDetails = ({
         <button type="button" class="quiet" aria-label="Row below" onClick={() => onStep(1)}>
           <Sign of="open" />
         </button>
-        <CopyButton label="Copy" what="Copy all of the row as JSON" text={JSON.stringify(details.record, null, 2)} />
+        <CopyButton
+          label="Copy"
+          what="Copy all of the row as JSON"
+          text={() => JSON.stringify(details.record, null, 2)}
+        />
         <button type="button" class="quiet" onClick={onClose}>
           Close
         </button>

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals"
 import { config } from "../gateway/Config.ts"
 import { bowline } from "../gateway/Gateway.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { here } from "../route/Location.ts"
 import { curl } from "../plan/Request.ts"
@@ -19,7 +20,7 @@ export const PlansPage = () => {
   const cursor = query.get("cursor") ?? undefined
   const { data, error, refresh } = useResource(
     query.toString(),
-    (signal) => bowline.plans.list({ ...asked(filters), limit: 50 }).page(cursor, { signal }),
+    (signal) => bowline.plans.list({ ...asked(filters, now()), limit: 50 }).page(cursor, { signal }),
     { every: 3_000 }
   )
   const page = data.value

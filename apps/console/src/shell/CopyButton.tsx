@@ -7,13 +7,14 @@ export const CopyButton = ({
   what
 }: {
   readonly label: string
-  readonly text: string
+  /** What is copied; made when somebody asks for it where it is long. */
+  readonly text: string | (() => string)
   readonly what?: string
 }) => {
   const isCopied = useSignal(false)
   if (!("clipboard" in navigator)) return null
   const copy = async () => {
-    await navigator.clipboard.writeText(text)
+    await navigator.clipboard.writeText(typeof text === "string" ? text : text())
     isCopied.value = true
     setTimeout(() => {
       isCopied.value = false

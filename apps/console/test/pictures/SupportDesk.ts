@@ -189,6 +189,7 @@ export class SupportDesk extends Context.Service<
         const { session_id: session } = await bowline.plans.get(paid)
         return [
           { name: "ask", path: "/", ready: "tbody tr" },
+          { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr)" },
           { name: "plans", path: "/plans", ready: "tbody tr" },
           {
             name: "plan",

@@ -100,6 +100,33 @@ describe("a caller that waits for one object of a plan", () => {
     }).pipe(Effect.provide(cluster))
   )
 
+  for (const [signal, how] of [
+    ["SIGTERM", "hands it over"],
+    ["SIGKILL", "dies"]
+  ] as const) {
+    it.live(`gets the whole answer from its own gateway, where the one that runs the plan ${how}`, () =>
+      Effect.gen(function* () {
+        const { a, b } = yield* two
+        const { isAsked, proceed } = yield* gated(`wait for one that ${how}`)
+        const body = { question: `wait for one that ${how}` }
+        const key = { "idempotency-key": how }
+        const first = yield* Effect.forkChild(Effect.exit(post(`${b.url}/plan`, body, key)))
+        yield* isAsked
+        const joined = yield* Effect.forkChild(post(`${a.url}/plan`, body, key))
+        // Whoever has read so far there is a reader of the plan that another gateway runs.
+        const streamed = askForText(a.url, body, { ...key, accept: "text/event-stream" })
+        yield* Stream.runDrain(Stream.takeUntil(streamed, (text) => text.includes("half")))
+        yield* b.signal(signal)
+        yield* Fiber.join(first)
+        yield* proceed
+        const answer = yield* Fiber.join(joined)
+        assert.strictEqual(answer.status, 200)
+        assert.deepNestedInclude(answer.body, { state: "completed", "final.text": "half whole" })
+        yield* logged(a, "plan_resumed")
+      }).pipe(Effect.provide(cluster))
+    )
+  }
+
   it.live("gets it from the gateway that took the plan over, where its own has lost the lease", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two

@@ -1,6 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { type ReplicaClient, Refused, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
-import { Effect, type Schema } from "effect"
+import { Data, Effect, type Schema } from "effect"
 import type { IncomingMessage } from "node:http"
 import { acceptedRpc, decodeQuestion, onBlocks, resultOf } from "./Answers.ts"
 import { decodeTask, decodeUpdate, hear, type HeardCancel, type HeardTask, isOver, newTask, update } from "./A2aTask.ts"
@@ -13,6 +13,9 @@ const headers = { "content-type": "application/json", "a2a-version": "1.0" }
 
 const nothing = () => Effect.void
 
+/** The client has dropped its connection behind an event with an id. */
+class Dropped extends Data.TaggedError("Dropped") {}
+
 /** Asks as a client of A2A 1.0 does. What comes shows only that the connection lives: behind the end of its task the caller reads the plan. */
 export const make = (
   site: Site,
@@ -21,8 +24,12 @@ export const make = (
   read: ReplicaClient["Service"]["read"]
 ) => {
   let count = 0
-  const call = (method: string, params: Schema.Json) =>
-    wire.ask({ method: "POST", path: "/a2a", headers }, JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }))
+  const drops = site.world.random.of(`drops at ${site.process.name}`)
+  const call = (method: string, params: Schema.Json, more: Readonly<Record<string, string>> = {}) =>
+    wire.ask(
+      { method: "POST", path: "/a2a", headers: { ...headers, ...more } },
+      JSON.stringify({ jsonrpc: "2.0", id: 1, method, params })
+    )
 
   const messageOf = ({ body, key }: Parameters<Start>[0], more = {}) => {
     const { agents, mcp_servers, question, session_id, ...asked } = decodeQuestion(body)
@@ -36,16 +43,39 @@ export const make = (
     }
   }
 
-  /** Reads a stream to its end. */
-  const follow = (answer: IncomingMessage, heard: HeardTask, { begin, take }: Audience) =>
-    onBlocks(answer, (blocks) =>
+  /** Reads a stream to its end, or up to so many events with an id. */
+  const follow = (answer: IncomingMessage, heard: HeardTask, { begin, take }: Audience, most = Infinity) => {
+    let seen = 0
+    return onBlocks(answer, (blocks) =>
       Effect.gen(function* () {
         const isNew = heard.plan === undefined
-        for (const block of blocks) hear(heard, block, site)
+        for (const block of blocks) {
+          if (hear(heard, block, site) && ++seen >= most) return yield* new Dropped()
+        }
         if (isNew && heard.plan !== undefined) yield* begin(heard.plan)
         yield* take(["ping"])
       })
     )
+  }
+
+  /** Reads the stream of a task, and comes back a few times for what is behind the last event. */
+  const subscribe = (id: PlanId, heard: HeardTask, audience: Audience) =>
+    Effect.gen(function* () {
+      for (let left = drops.int(0, 2), isOpen = true; isOpen; left--) {
+        const isBack = heard.seq > 0
+        const answer = call("SubscribeToTask", { id }, isBack ? { "last-event-id": String(heard.seq) } : {})
+        isOpen = yield* answer.pipe(
+          Effect.flatMap(acceptedRpc),
+          Effect.flatMap((stream) => {
+            if (!isBack) all.push(heard)
+            return follow(stream, heard, audience, left > 0 ? drops.int(1, 8) : Infinity)
+          }),
+          Effect.as(false),
+          Effect.catchTag("Dropped", () => Effect.succeed(true)),
+          Effect.scoped
+        )
+      }
+    })
 
   const close = (heard: HeardTask, { take }: Audience) => {
     heard.isClosed = true
@@ -58,7 +88,7 @@ export const make = (
       const answer = yield* acceptedRpc(yield* call("SendStreamingMessage", { message: messageOf(question) }))
       const heard = newTask()
       all.push(heard)
-      yield* follow(answer, heard, audience)
+      yield* Effect.catchTag(follow(answer, heard, audience), "Dropped", Effect.die)
       yield* close(heard, audience)
     }).pipe(Effect.scoped)
 
@@ -86,12 +116,7 @@ export const make = (
       if (task === undefined) return yield* Effect.die("The answer has no task")
       const heard = { ...newTask(), plan: task.id }
       yield* audience.begin(task.id)
-      yield* call("SubscribeToTask", { id: task.id }).pipe(
-        Effect.flatMap(acceptedRpc),
-        Effect.flatMap((answer) => {
-          all.push(heard)
-          return follow(answer, heard, audience)
-        }),
+      yield* subscribe(task.id, heard, audience).pipe(
         // It is over already.
         Effect.catchIf(
           (error) => error instanceof Refused && error.code.startsWith("-32004"),

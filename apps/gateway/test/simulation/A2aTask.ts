@@ -22,6 +22,8 @@ export interface HeardTask {
   /** Why the stream breaks off, if it does. */
   broken: BrokenOff | undefined
   isClosed: boolean
+  /** The ids of events that came behind later ones, or twice. */
+  readonly repeated: Array<string>
 }
 
 export const newTask = (seq = 0): HeardTask => ({
@@ -30,7 +32,8 @@ export const newTask = (seq = 0): HeardTask => ({
   state: "",
   seq,
   broken: undefined,
-  isClosed: false
+  isClosed: false,
+  repeated: []
 })
 
 const Status = Schema.Struct({ state: Schema.String })
@@ -62,17 +65,18 @@ export const update = (heard: HeardTask, { artifactUpdate, statusUpdate, task }:
   }
 }
 
-/** An event of a stream. */
-export const hear = (heard: HeardTask, block: string, { process, world }: Site): void => {
-  if (block.startsWith(":")) return
+/** An event of a stream. Gives whether a client may come back behind it. */
+export const hear = (heard: HeardTask, block: string, { process, world }: Site): boolean => {
+  if (block.startsWith(":")) return false
   const [, id, data = ""] = /^(?:id: (\d+)\n)?data: (.*)$/.exec(block) ?? []
   if (id !== undefined) {
-    if (Number(id) < heard.seq) throw new Error(`The event ${id} comes behind ${heard.seq}`)
+    if (Number(id) <= heard.seq) heard.repeated.push(id)
     heard.seq = Number(id)
   }
   const told = decodeData(data)
   if ("result" in told) update(heard, told.result)
   else heard.broken = { code: causeOf(told).code, replica: process.name, at: world.now }
+  return id !== undefined
 }
 
 const ends = ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"]
@@ -126,10 +130,11 @@ export const rule =
   (observed) =>
     // The next run begins with none.
     all.splice(0).flatMap((heard) => {
-      const { broken, isClosed, plan: id, state, text } = heard
+      const { broken, isClosed, plan: id, repeated, state, text } = heard
       const plan = observed.plans.find(({ plan }) => plan.plan_id === id)
+      const said = (what: string) => [`the task of ${plan?.name} ${what}`]
+      if (repeated.length > 0) return said(`tells the events ${repeated.join()} again`)
       if (!isClosed || plan === undefined) return []
-      const said = (what: string) => [`the task of ${plan.name} ${what}`]
       if (broken !== undefined) return isExplained(observed, broken) ? [] : said(`breaks off with ${broken.code}`)
       if (waits.includes(state)) return isWaiting(plan, heard) ? [] : said(`is ${state}, and nothing waits`)
       const { final, ...ended } = plan.plan

@@ -96,6 +96,15 @@ const onFirstRead = (bug: (frames: FollowedPlan["frames"]) => FollowedPlan["fram
     })
   )
 
+/** Who reads on gets the last frame once more. */
+const lastAgain: Plant = Layer.effect(
+  PlanFollower,
+  Effect.map(PlanFollower, (follower) => ({
+    ...follower,
+    read: (caller, plan, after) => follower.read(caller, plan, Math.max(0, after - 1))
+  }))
+)
+
 /** The reader of a task fails. */
 const brokenTask = onFirstRead(() => Stream.die("A bug"))
 
@@ -293,6 +302,12 @@ export const bugs: Readonly<Record<string, Bug>> = {
     rule: "tasks",
     way: "subscribed task",
     scenario: short
+  },
+  "an event that a task's reader gets again": {
+    plant: lastAgain,
+    rule: "tasks",
+    way: "subscribed task",
+    scenario: talking(10, 500, "continue")
   },
   "a task that waits for nothing": {
     plant: approvedWord,

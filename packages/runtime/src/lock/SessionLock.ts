@@ -100,25 +100,24 @@ class Lines {
 
   /** Waits in the line of the session until it is its turn, and leaves the line when the scope closes. */
   readonly enter = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
-    const line = yield* this.#stand(session, listener, "last")
+    const line = yield* this.#stand(session, listener)
     if (line.members.length > 1) listener.onQueued(line.members.length - 1)
     yield* Semaphore.takeScoped(line.turn, 1)
   })
 
   /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
   readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
-    const { turn } = yield* this.#stand(session, listener, "first")
+    const { turn } = yield* this.#stand(session, listener)
     yield* claim(turn.takeIfAvailable(1), (isTaken) => (isTaken ? turn.release(1) : Effect.void))
   })
 
   /** Stands in the line until the scope closes. */
-  #stand(session: SessionId, listener: Listener, place: "first" | "last"): Effect.Effect<Line, never, Scope.Scope> {
+  #stand(session: SessionId, listener: Listener): Effect.Effect<Line, never, Scope.Scope> {
     return claim(
       Effect.sync(() => {
         const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
         this.#lines.set(session, line)
-        if (place === "first") line.members.unshift(listener)
-        else line.members.push(listener)
+        line.members.push(listener)
         return line
       }),
       (line) => Effect.sync(() => this.#leave(session, line, listener))

@@ -22,6 +22,8 @@ const setUp = () => {
     held: new Map<SessionId, number>(),
     renewals: 0,
     hasLeft: false,
+    /** How long the store's answer to a renewal takes. */
+    renewTakes: "0 seconds" as Duration.Input,
     /** How long the store takes for a release. */
     releaseTakes: "0 seconds" as Duration.Input,
     released: new Array<readonly [SessionId, number]>()
@@ -36,7 +38,8 @@ const setUp = () => {
     renew: () =>
       Effect.suspend(() => {
         state.renewals++
-        return state.isAway ? Effect.fail(away) : Effect.succeed(new Map(state.held))
+        if (state.isAway) return Effect.fail(away)
+        return Effect.delay(Effect.succeed(new Map(state.held)), state.renewTakes)
       }),
     leave: () => Effect.sync(() => void (state.hasLeft = true)),
     release: (id, fence) =>
@@ -329,6 +332,40 @@ describe("SessionLock", () => {
       state.isAway = false
       yield* pass("1 second")
       assert.isFalse(lock.isOverdue())
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("counts the time of its leases from when it asked for them, however late the answer comes", () => {
+    const { layer, state } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      state.renewTakes = "4 seconds"
+      // It asks at 5 s, and hears at 9 s.
+      yield* pass("9 seconds", "1 second")
+      state.isAway = true
+      yield* pass("10 seconds", "1 second")
+      assert.isFalse(lock.isOverdue())
+      yield* pass("1 second", "1 second")
+      assert.isTrue(lock.isOverdue())
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("tells those in the line how far they are when a lease that came with its plan is over", () => {
+    const { layer, state } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const [first, last] = [listener(), listener()]
+      state.isTaken = true
+      yield* Effect.forkChild(Effect.scoped(lock.acquire(session, first)), { startImmediately: true })
+      const adopted = yield* Scope.make()
+      yield* Scope.provide(
+        lock.adopt(session, 1, () => false),
+        adopted
+      )
+      yield* Effect.forkChild(Effect.scoped(lock.acquire(session, last)), { startImmediately: true })
+      assert.deepStrictEqual(last.told.queued, [2])
+      yield* Scope.close(adopted, Exit.void)
+      assert.deepStrictEqual(last.told.queued, [2, 1])
     }).pipe(Effect.provide(layer))
   })
 

@@ -163,10 +163,13 @@ export const sameCalls = ({ attempts }: Observed, { name }: ObservedPlan): numbe
 
 const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
-/** What the provider said in the end is no JSON. */
-const isNoJson: Cause = (observed, plan, end) =>
-  resolve(plan.request).preferences.response_format !== "text" &&
-  Option.isNone(decodeJson(lastAttempt(observed, plan, end)?.said ?? ""))
+/** What the provider said in the end, in one answer or in those that go on with one that was cut, is no JSON. */
+const isNoJson: Cause = ({ attempts }, plan, { order }) => {
+  const asked = attempts.filter(({ began, plan: of }) => of === plan.name && began.order < order)
+  const whole = asked.slice(asked.slice(0, -1).findLastIndex(({ finish }) => finish !== "length") + 1)
+  const said = whole.map((attempt) => attempt.said).join("")
+  return resolve(plan.request).preferences.response_format !== "text" && Option.isNone(decodeJson(said))
+}
 
 /** Its one call has ended otherwise than well. */
 const hasCallFailed: Cause = ({ commits }, { plan, request }, { order }) =>
