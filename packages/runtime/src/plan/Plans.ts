@@ -27,7 +27,6 @@ import { PeerClient } from "../remote/PeerClient.ts"
 import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
 import type { Provider } from "../provider/Provider.ts"
-import type { WaitId } from "../store/InboxStore.ts"
 import { toEvent } from "../store/EventRow.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
@@ -39,7 +38,7 @@ import { PlanFollower } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { cancel } from "./Cancellation.ts"
-import { type Decider, Inbox } from "./Inbox.ts"
+import { Inbox } from "./Inbox.ts"
 import * as Expiry from "./Expiry.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
 import { PlanStreams } from "./PlanStreams.ts"
@@ -48,19 +47,7 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
-export type {
-  Asked,
-  Decider,
-  Page,
-  PageRequest,
-  PlanFilter,
-  PlanFollower,
-  PlanStreams,
-  Preset,
-  PresetSkill,
-  ReplicaId,
-  WaitId
-}
+export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
 
 /** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
 export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]

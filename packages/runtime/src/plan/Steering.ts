@@ -65,9 +65,9 @@ export const make = Effect.gen(function* () {
       return { plan_id: accepted.plan_id, entry_id: accepted.moved ? undefined : accepted.entry_id }
     },
     // The plan has failed, or its session was deleted, in the meantime.
-    Effect.catchTag("NotFound", () => Effect.undefined),
-    Effect.catchTag("EntryRefused", (refused) =>
-      refused.code === "plan_over" ? Effect.undefined : Effect.fail(refused)
-    )
+    Effect.catchTags({
+      NotFound: () => Effect.undefined,
+      EntryRefused: (refused) => (refused.code === "plan_over" ? Effect.undefined : Effect.fail(refused))
+    })
   )
 })

@@ -16,6 +16,9 @@ export const entryChanged = (
   rest: { readonly step?: number; readonly moved_to?: PlanId } = {}
 ): PlanChange => ({ _tag: "EntryChanged", entry_id, state, step: rest.step ?? null, moved_to: rest.moved_to ?? null })
 
+/** How long a plan waits that is told of news and finds none. */
+const pause = "100 millis"
+
 /** What a plan leaves behind as it ends: texts that a next plan may ask, and the other entries that it has not used. */
 export interface LeftEntries {
   readonly asking: ReadonlyArray<StoredText>
@@ -69,9 +72,15 @@ export class PlanInbox {
     return this.#texts
   }
 
-  /** Reads what is new. */
+  /** Reads what is new. A replica of the database that is behind may have nothing yet: then it takes a little longer. */
   get refresh(): Effect.Effect<void, StorageError> {
-    return this.#read(this)
+    return Effect.suspend(() => {
+      const before = this.#seen
+      return Effect.andThen(
+        this.#read(this),
+        Effect.suspend(() => (this.#seen === before ? Effect.sleep(pause) : Effect.void))
+      )
+    })
   }
 
   /** Returns when there is a text that is to be taken now. */

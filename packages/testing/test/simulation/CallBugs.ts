@@ -49,11 +49,12 @@ const rejectedMade = (): Overrides => onInboxes(onDecisions(() => "approve"))
 /** A call that waits is made before anybody has decided about it. */
 const undecidedMade = (): Overrides =>
   onInboxes((store) => ({
-    read: (plans) =>
-      Effect.forEach(plans, ({ plan_id, seen }) =>
+    read: Effect.fnUntraced(function* (plans) {
+      const contents = yield* store.read(plans)
+      return yield* Effect.forEach(plans, ({ plan_id, seen }) =>
         Effect.map(store.waiting(anonymous, { plan: plan_id }, { limit: 100 }), ({ items }) => ({
           plan_id,
-          count: seen,
+          count: contents.find((content) => content.plan_id === plan_id)?.count ?? seen,
           texts: [],
           settlements: items.map(({ task_id }) => ({
             task_id,
@@ -67,6 +68,7 @@ const undecidedMade = (): Overrides =>
           }))
         }))
       )
+    })
   }))
 
 /** Who decides last is heard. */
@@ -238,9 +240,9 @@ export const callBugs: Readonly<Record<string, Bug>> = {
     scenario: scenarioOf(
       asking(
         { _tag: "Decide", at: 1_000, replica: 0, approves: false },
-        { _tag: "Decide", at: 1_000, replica: 0, approves: true }
+        { _tag: "Decide", at: 1_000, replica: 1, approves: true }
       ),
-      1
+      2
     )
   },
   "a decision that only a notice tells": {
