@@ -89,6 +89,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "approval",
     "plan",
     "list",
+    "overview",
     "operator",
     "session",
     "ask",

@@ -13,6 +13,7 @@ import { Login } from "./shell/Login.tsx"
 
 const ApprovalsPage = later(async () => (await import("./approval/ApprovalsPage.tsx")).ApprovalsPage)
 const CredentialsPage = later(async () => (await import("./operator/CredentialsPage.tsx")).CredentialsPage)
+const OverviewPage = later(async () => (await import("./overview/OverviewPage.tsx")).OverviewPage)
 const PeersPage = later(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
 const PlanPage = later(async () => (await import("./plan/PlanPage.tsx")).PlanPage)
 const SessionPage = later(async () => (await import("./session/SessionPage.tsx")).SessionPage)
@@ -20,6 +21,7 @@ const SessionsPage = later(async () => (await import("./session/SessionsPage.tsx
 
 const links = [
   { page: "ask", href: "/", label: "Ask" },
+  { page: "overview", href: "/overview", label: "Overview" },
   { page: "plans", href: "/plans", label: "Plans" },
   { page: "sessions", href: "/sessions", label: "Sessions" },
   { page: "approvals", href: "/approvals", label: "Approvals" },
@@ -40,6 +42,8 @@ const Page = ({ shown }: { readonly shown: Route }) => {
   switch (shown.page) {
     case "ask":
       return <AskPage />
+    case "overview":
+      return <OverviewPage />
     case "plans":
       return <PlansPage />
     case "plan":

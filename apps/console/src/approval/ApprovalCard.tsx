@@ -17,6 +17,8 @@ import { decide } from "./Pending.ts"
 /** A call that a person decides about, wherever it is shown. */
 export interface Asked {
   readonly planId: string
+  /** Null where the card stands within its plan. */
+  readonly sessionId: string | null
   readonly taskId: string
   readonly tool: string
   /** The peer that is called; null for a tool that is none's. */
@@ -92,36 +94,47 @@ const Earlier = ({ calls, tool }: { readonly calls: ReadonlyArray<EarlierCall>; 
   )
 
 /** Plans of other sessions that called the tool: what it is used for. */
-const Elsewhere = ({ context: { elsewhere }, tool }: { readonly context: ApprovalContext; readonly tool: string }) =>
-  elsewhere.length === 0 ? null : (
+const Elsewhere = ({
+  plans,
+  tool
+}: {
+  readonly plans: NonNullable<ApprovalContext["own"]>["elsewhere"]
+  readonly tool: string
+}) =>
+  plans.length === 0 ? null : (
     <details>
       <summary>
         Called in other sessions: <code>{tool}</code>
       </summary>
       <ul class="earlier">
-        {elsewhere.map(({ created_at, plan_id, question_preview, state }) => (
+        {plans.map(({ created_at, plan_id, question_preview, state }) => (
           <li key={plan_id}>
             <State state={state} /> <a href={planHref(plan_id)}>{firstLine(question_preview)}</a>{" "}
             <span class="dim">{relative(Date.parse(created_at), now())}</span>
           </li>
         ))}
+        <li>
+          <a href={`/plans?tool=${encodeURIComponent(tool)}`}>All plans that called it</a>
+        </li>
       </ul>
     </details>
   )
 
 /** Who asked what, and what the model said before it asked for the call. */
-const Story = ({ caller, context: { plan, said } }: { readonly context: ApprovalContext; readonly caller: string }) => (
+const Story = ({ context: { caller, own, question } }: { readonly context: ApprovalContext }) => (
   <dl class="story">
     <div>
       <dt>{caller} asked</dt>
       <dd>
-        <a href={planHref(plan.plan_id)}>{firstLine(plan.question, 400)}</a>
+        {own === null ? firstLine(question, 400) : <a href={planHref(own.plan.plan_id)}>{firstLine(question, 400)}</a>}
       </dd>
     </div>
-    <div>
-      <dt>The model said</dt>
-      <dd>{said.trim() === "" ? <span class="dim">nothing before the call</span> : firstLine(said, 600)}</dd>
-    </div>
+    {own === null ? null : (
+      <div>
+        <dt>The model said</dt>
+        <dd>{own.said.trim() === "" ? <span class="dim">nothing before the call</span> : firstLine(own.said, 600)}</dd>
+      </div>
+    )}
   </dl>
 )
 
@@ -163,6 +176,7 @@ export const ApprovalCard = ({
   const left = asked.expiresAt - now()
   const isOpen = verdict === undefined && sent.value === undefined
   const context = useApprovalContext(asked, card, links)
+  const own = context?.own ?? null
 
   const submit = async (decision: "approve" | "reject") => {
     if (isBusy.value || !isOpen) return
@@ -208,35 +222,31 @@ export const ApprovalCard = ({
           </span>
         ) : null}
       </header>
-      {context === undefined ? null : <Story context={context} caller={asked.caller ?? context.plan.caller} />}
+      {context === undefined ? null : <Story context={context} />}
       <dl class="facts">
         {asked.agent === null ? null : <Fact name="Peer">{asked.agent}</Fact>}
         <Fact name="Because">{reasons[asked.why] ?? asked.why}</Fact>
         {asked.caller === null || context !== undefined ? null : <Fact name="Asked by">{asked.caller}</Fact>}
         {links ? (
-          <>
-            <Fact name="Plan">
-              <a href={planHref(asked.planId)}>{shortId(asked.planId)}</a>
-            </Fact>
-            {context === undefined ? null : (
-              <Fact name="Session">
-                <a href={sessionHref(context.plan.session_id)}>
-                  {context.plan.external_session_id ?? shortId(context.plan.session_id)}
-                </a>
-              </Fact>
-            )}
-          </>
+          <Fact name="Plan">
+            <a href={planHref(asked.planId)}>{shortId(asked.planId)}</a>
+          </Fact>
         ) : null}
+        {context === undefined ? null : (
+          <Fact name="Session">
+            {own === null ? context.session : <a href={sessionHref(own.plan.session_id)}>{context.session}</a>}
+          </Fact>
+        )}
       </dl>
       <Arguments
         title="Call"
         input={asked.input}
-        schema={schema ?? (context === undefined ? null : schemaOf(context.plan, asked.tool))}
+        schema={schema ?? (own === null ? null : schemaOf(own.plan, asked.tool))}
       />
-      {context === undefined ? null : (
+      {own === null ? null : (
         <>
-          <Earlier calls={context.earlier} tool={asked.tool} />
-          <Elsewhere context={context} tool={asked.tool} />
+          <Earlier calls={own.earlier} tool={asked.tool} />
+          <Elsewhere plans={own.elsewhere} tool={asked.tool} />
         </>
       )}
       {problem.value === undefined ? null : (

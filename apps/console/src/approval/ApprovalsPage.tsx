@@ -10,6 +10,7 @@ import { decisionOf, pending, problem } from "./Pending.ts"
 
 const askedOf = (approval: PendingApproval): Asked => ({
   planId: approval.plan_id,
+  sessionId: approval.session_id,
   taskId: approval.task_id,
   tool: approval.tool,
   agent: approval.agent,

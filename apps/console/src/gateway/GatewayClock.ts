@@ -12,15 +12,15 @@ export const learnTime = (date: string | null, askedAt: number, answeredAt: numb
 }
 
 /** Waits so many milliseconds, or until the signal is aborted. */
-export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
+export const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((wake) => {
     const end = () => {
       clearTimeout(timer)
-      signal?.removeEventListener("abort", end)
+      signal.removeEventListener("abort", end)
       wake()
     }
     const timer = setTimeout(end, ms)
-    signal?.addEventListener("abort", end)
+    signal.addEventListener("abort", end)
   })
 
 const tick = signal(Date.now())

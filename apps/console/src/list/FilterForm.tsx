@@ -2,7 +2,9 @@ import type { TargetedEvent } from "preact"
 import { useLayoutEffect, useRef } from "preact/hooks"
 import { isAdmin } from "../gateway/Config.ts"
 import { here, setQuery } from "../route/Location.ts"
-import { active, type Filters, filtersOf, states } from "./Filters.ts"
+import { active, type Filters, filtersOf, states, type TextFilter } from "./Filters.ts"
+import { SpanLinks } from "./SpanLinks.tsx"
+import { fieldOf, instantOf } from "./TimeRange.ts"
 
 /** A filter that has changed starts at the first page. */
 const set = (changes: Parameters<typeof setQuery>[0]) => setQuery({ ...changes, cursor: null })
@@ -12,29 +14,32 @@ const toggled = (filters: Filters, state: Filters["state"][number]) =>
 
 const Text = ({
   filters,
+  hint,
   label,
   name,
   isTime = false
 }: {
   readonly filters: Filters
   readonly label: string
-  readonly name: "q" | "model" | "error_code" | "session_id" | "caller" | "since" | "until"
+  readonly name: TextFilter
+  readonly hint?: string
   readonly isTime?: boolean
 }) => {
-  const value = filters[name]
+  const value = isTime ? fieldOf(filters[name]) : filters[name]
   const field = useRef<HTMLInputElement>(null)
   // Only another URL changes what somebody is typing.
   useLayoutEffect(() => {
     if (field.current !== null) field.current.value = value
   }, [value])
-  const onChange = (event: TargetedEvent<HTMLInputElement>) => set({ [name]: event.currentTarget.value })
+  const onChange = ({ currentTarget: { value } }: TargetedEvent<HTMLInputElement>) =>
+    set(isTime ? { [name]: instantOf(value) ?? null, last: null } : { [name]: value })
   return (
     <label>
       {label}
       {isTime ? (
-        <input type="datetime-local" ref={field} onChange={onChange} />
+        <input type="datetime-local" step="any" ref={field} onChange={onChange} />
       ) : (
-        <input type="text" ref={field} onChange={onChange} />
+        <input type="text" placeholder={hint} ref={field} onChange={onChange} />
       )}
     </label>
   )
@@ -44,6 +49,8 @@ const Text = ({
 export const FilterForm = () => {
   const filters = filtersOf(here.value.query)
   const count = active(filters)
+  const inView = [filters.q !== "", filters.state.length > 0, filters.last !== undefined].filter(Boolean).length
+  const further = count > inView
   return (
     <form class="filters" role="search" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
       <fieldset>
@@ -60,13 +67,18 @@ export const FilterForm = () => {
         ))}
       </fieldset>
       <Text filters={filters} name="q" label="Question has" />
-      <details open={count > (filters.q === "" ? 0 : 1) + (filters.state.length > 0 ? 1 : 0)}>
+      <SpanLinks shown={filters.last} />
+      <details open={further}>
         <summary>More filters</summary>
         <div class="fields">
           <Text filters={filters} name="model" label="Model" />
           <Text filters={filters} name="error_code" label="Error code" />
+          <Text filters={filters} name="reason" label="Reason of an abort" />
+          <Text filters={filters} name="tool" label="Tool" />
+          <Text filters={filters} name="agent" label="Agent" />
+          <Text filters={filters} name="metadata" label="Metadata" hint="key=value" />
           <Text filters={filters} name="session_id" label="Session" />
-          {isAdmin.value ? <Text filters={filters} name="caller" label="Caller" /> : null}
+          {isAdmin.value ? <Text filters={filters} name="caller" label="Caller" hint="* is everybody" /> : null}
           <Text filters={filters} name="since" label="Since" isTime />
           <Text filters={filters} name="until" label="Until" isTime />
         </div>

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals"
 import { config } from "../gateway/Config.ts"
 import { bowline } from "../gateway/Gateway.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { here } from "../route/Location.ts"
 import { curl } from "../plan/Request.ts"
@@ -9,6 +10,7 @@ import { BulkCancel } from "./BulkCancel.tsx"
 import { FilterForm } from "./FilterForm.tsx"
 import { active, asked, filtersOf } from "./Filters.ts"
 import { Pager } from "./Pager.tsx"
+import { PlansOverTime } from "./PlansOverTime.tsx"
 import { PlanTable } from "./PlanTable.tsx"
 
 /** All plans, filtered: one request a page, asked again every few seconds. */
@@ -19,7 +21,7 @@ export const PlansPage = () => {
   const cursor = query.get("cursor") ?? undefined
   const { data, error, refresh } = useResource(
     query.toString(),
-    (signal) => bowline.plans.list({ ...asked(filters), limit: 50 }).page(cursor, { signal }),
+    (signal) => bowline.plans.list({ ...asked(filters, now()), limit: 50 }).page(cursor, { signal }),
     { every: 3_000 }
   )
   const page = data.value
@@ -27,8 +29,9 @@ export const PlansPage = () => {
     <>
       <h1>Plans</h1>
       <FilterForm />
+      <PlansOverTime filters={filters} />
       <Problem error={error.value} />
-      <BulkCancel selection={selection} onDone={refresh} />
+      <BulkCancel filters={filters} selection={selection} onDone={refresh} />
       {page === undefined ? (
         error.value === undefined ? (
           <Loading />

@@ -13,7 +13,7 @@ export const PlanApprovals = ({ live }: { readonly live: FollowedPlan }) => {
           key={taskId}
           links={false}
           schema={live.plan.value === undefined ? null : schemaOf(live.plan.value, tool)}
-          asked={{ planId, taskId, tool, agent, input, why, expiresAt, caller: null }}
+          asked={{ planId, sessionId: null, taskId, tool, agent, input, why, expiresAt, caller: null }}
           verdict={endedAt === null ? undefined : { decision, by, note }}
         />
       ))}

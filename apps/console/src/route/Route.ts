@@ -1,6 +1,6 @@
 /** The pages of the console. Their paths are those of the API: one URL, two answers. */
 export type Route =
-  | { readonly page: "ask" | "plans" | "sessions" | "approvals" | "peers" | "credentials" }
+  | { readonly page: "ask" | "overview" | "plans" | "sessions" | "approvals" | "peers" | "credentials" }
   | { readonly page: "plan" | "session"; readonly id: string }
   | { readonly page: "unknown" }
 
@@ -20,6 +20,7 @@ export const parse = (path: string): Route => {
     switch (first) {
       case "":
         return { page: "ask" }
+      case "overview":
       case "plans":
       case "sessions":
       case "approvals":

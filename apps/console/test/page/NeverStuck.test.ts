@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Page } from "playwright-core"
-import { describeInBrowser, openPage } from "../browser/Browser.ts"
+import { describeInBrowser, openBrowser, openPage } from "../browser/Browser.ts"
 import { database } from "../browser/Database.ts"
 import * as FrontDoor from "../browser/FrontDoor.ts"
 import { start, withProvider } from "../browser/Gateway.ts"
@@ -60,6 +60,27 @@ class Halting extends Context.Service<
 
 describeInBrowser("a page whose gateway is in trouble", () => {
   layer(Halting.layer, { excludeTestServices: true })((it) => {
+    it.effect("loads itself anew for the code of a page that did not come, as soon as it can be had", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Halting
+        const { context, faults, openTab } = yield* openBrowser(url)
+        const code = "**/assets/SessionsPage-*.js"
+        yield* Effect.promise(() => context.route(code, (route) => route.abort()))
+        const page = yield* openTab("/sessions")
+        yield* Effect.promise(async () => {
+          const missing = page.getByText("The gateway has not sent this part of the page.")
+          await missing.waitFor()
+          const loaded = page.waitForEvent("load")
+          await page.getByRole("button", { name: "Load it now" }).click()
+          await loaded
+          await missing.waitFor()
+          await context.unroute(code)
+          await page.getByRole("heading", { name: "Sessions", exact: true }).waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
     it.effect(
       "sends a question until a gateway that is away answers, says so, and takes nobody away who has left",
       () =>

@@ -1,6 +1,6 @@
 import { createBowline } from "@bowline/client"
 import { type Asked, question } from "@bowline/testing/unstable/provider/Script"
-import { error, say } from "@bowline/testing/provider/Turn"
+import { callTool, error, say } from "@bowline/testing/provider/Turn"
 import { assert, expect, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
@@ -27,6 +27,7 @@ class Shared extends Context.Service<Shared, { readonly url: string }>()("Shared
     Effect.gen(function* () {
       let refusals = 1
       return yield* start((asked) => {
+        if (question(asked) === "Pay it.") return [say("I pay."), callTool("bank_payout", { input: "all" })]
         if (question(asked) === "Refuse a key" && refusals-- > 0) return [error(401)]
         return [say(isSummary(asked) ? "All about knots." : "Fine.")]
       }, settings)
@@ -121,6 +122,41 @@ describeInBrowser("what callers and admins do in the console", () => {
         })
         assert.deepStrictEqual(faults, [])
       })
+    )
+
+    it.effect(
+      "shows an admin what another caller asked before a call waits, without what only the caller may see",
+      () =>
+        Effect.gen(function* () {
+          const { url } = yield* Shared
+          const agents = [
+            {
+              name: "bank",
+              endpoint: "http://127.0.0.1:9/",
+              dialect: "a2a-0.3" as const,
+              skills: [{ id: "payout", approval: "always" as const }]
+            }
+          ]
+          const leaving = new AbortController()
+          const preferences = { on_disconnect: "continue" as const }
+          const asked = bowlineOf(url, "ann").plan(
+            { question: "Pay it.", agents, preferences },
+            { signal: leaving.signal }
+          )
+          const id = yield* Effect.promise(() => asked.planId)
+          const { faults, page } = yield* openAs("bob", "/approvals?caller=ann")
+          yield* Effect.promise(async () => {
+            const card = page.getByRole("article", { name: "Approval of bank_payout" })
+            await card.getByText("ann asked").waitFor()
+            await card.getByText("Pay it.").waitFor()
+            assert.strictEqual(await card.getByText("I pay.").count(), 0)
+            await card.getByRole("button", { name: /^Reject/ }).click()
+            await card.getByText("Rejected by bob").or(card.getByText("You rejected it.")).waitFor()
+            leaving.abort()
+            await bowlineOf(url, "ann").plans.cancel(id)
+          })
+          assert.deepStrictEqual(faults, [])
+        })
     )
 
     it.effect("shows the plans of another caller to an admin who names them, and offers it to nobody else", () =>

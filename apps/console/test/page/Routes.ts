@@ -14,6 +14,7 @@ export interface ShownRoute {
 /** The pages of a gateway that nobody has asked anything yet. */
 export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "ask", path: "/", ready: "text=Nothing runs" },
+  { name: "overview", path: "/overview", ready: ".empty" },
   { name: "plans", path: "/plans", ready: ".empty" },
   { name: "plan", path: "/plans/plan_unknown", ready: "text=There is no such plan" },
   { name: "sessions", path: "/sessions", ready: ".empty" },
@@ -50,7 +51,8 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
   return [
     // What can be asked comes with the configuration, the table with the plans: so both are waited for.
     { name: "ask", path: "/", ready: "main:has(.samples):has(tbody tr)" },
-    { name: "plans", path: "/plans", ready: "tbody tr" },
+    { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr)" },
+    { name: "plans", path: "/plans", ready: "main:has(.chart):has(tbody tr)" },
     // The answer comes with the plan's record, the timeline with its events.
     {
       name: "plan",
@@ -80,9 +82,14 @@ export const withoutTimes = (read: string): string =>
   read
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "…")
     .replaceAll(/\d+ tokens? a second/g, "<speed>")
-    .replaceAll(/(plan|session|task)_[0-9a-f-]{6,}/g, "$1_…")
+    // Which bars have plans, and where their axis begins, depends on the time of day.
+    .replaceAll(/(- list "[^"]*, over time":)(?:\n {4,}.*)+/g, "$1 …")
+    .replaceAll(/\b(since|until)=[^&\s]*/g, "$1=…")
+    .replaceAll(/(plan|session|task|replica)_[0-9a-f-]{6,}/g, "$1_…")
     .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
     .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ s)?(?: ago)?/g, "<time>")
     .replaceAll(/\b(?:just )?now\b/g, "<time>")
     .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
     .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")
+    .replaceAll(/\b\d\d:\d\d(?::\d\d)? [AP]M/g, "<time>")
+    .replaceAll(/\bup to \d+\b/g, "up to …")

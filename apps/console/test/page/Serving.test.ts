@@ -41,7 +41,16 @@ const typeOf = ({ headers }: Answer) => headers["content-type"]?.split(";")[0]
 const isPage = ({ bytes, headers }: Answer) =>
   headers["content-type"] === "text/html; charset=utf-8" && bytes.toString().includes("<!doctype html>")
 
-const shared = ["/plans", "/plans/plan_x", "/sessions", "/sessions/s%2F1?x=1", "/approvals", "/peers", "/credentials/"]
+const shared = [
+  "/overview",
+  "/plans",
+  "/plans/plan_x",
+  "/sessions",
+  "/sessions/s%2F1?x=1",
+  "/approvals",
+  "/peers",
+  "/credentials/"
+]
 
 /** The settings of a gateway with this configuration file. */
 const withFile = (content: object) =>

@@ -28,10 +28,11 @@ const photograph = async (page: Page, name: string) => {
   writeFileSync(join(folder, `${name}.png`), smaller(await page.screenshot()))
 }
 
-/** What can be used on the page that is shown, and is not reached by Tab, or has a focus that nobody sees. */
+/** What can be used on the page that is shown, and is not reached by Tab, or has a focus that nobody sees. Within bars the arrow keys move. */
 const findUnreached = async (page: Page): Promise<ReadonlyArray<string>> => {
   const count = await page.evaluate(() => {
-    const usable = "a[href], button:not(:disabled), input, select, textarea, summary, [tabindex='0']"
+    const usable =
+      "a[href]:not([tabindex='-1']), button:not(:disabled), input, select, textarea, summary, [tabindex='0']"
     const shown = Array.from(document.querySelectorAll<HTMLElement>(usable)).filter((one) => one.checkVisibility())
     for (const [index, one] of shown.entries()) one.dataset["stop"] = String(index)
     document.body.tabIndex = -1

@@ -4,6 +4,7 @@ import { changed, parse, planHref, sessionHref } from "../../src/route/Route.ts"
 describe("Route", () => {
   it.each([
     ["/", { page: "ask" }],
+    ["/overview", { page: "overview" }],
     ["/plans", { page: "plans" }],
     ["/plans/", { page: "plans" }],
     ["/plans/plan_1", { page: "plan", id: "plan_1" }],

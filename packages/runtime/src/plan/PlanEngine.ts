@@ -2,8 +2,8 @@ import { Layer } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
-import { ApprovalDecisions } from "../planner/ApprovalDecisions.ts"
-import { Planner } from "../planner/Planner.ts"
+import { Inboxes } from "../planner/Inboxes.ts"
+import type { Planner } from "../planner/Planner.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
@@ -21,10 +21,7 @@ export const layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
     Layer.provideMerge(NewPlans.layer),
     Layer.provideMerge(Layer.merge(RunningPlans.layer, RemotePlans.layer)),
     Layer.provide(planner),
-    Layer.provideMerge(Compaction.layer),
+    Layer.provideMerge(Layer.mergeAll(Compaction.layer, Inboxes.layer, InputValidator.layer)),
     Layer.provide(Asker.layer),
     Layer.provideMerge(Layer.merge(SessionLock.layer, GroupCommit.layer))
   )
-
-/** The planner that asks a model. */
-export const planner = Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer])
