@@ -94,6 +94,17 @@ export interface ApprovalView {
   readonly by: string | null
 }
 
+/** A text that somebody has added while the plan worked, and the step that has read it, or the plan whose question it is. */
+export interface EntryView {
+  readonly entryId: string
+  readonly by: string
+  readonly text: string
+  readonly at: number
+  readonly state: "accepted" | "taken" | "moved" | "withdrawn"
+  readonly step: number | null
+  readonly movedTo: string | null
+}
+
 export interface CompactionView {
   readonly at: number
   /** The step that it came after; 0 before the first one. */
@@ -146,6 +157,7 @@ export interface PlanView {
   readonly steps: ReadonlyArray<StepView>
   readonly tasks: ReadonlyArray<TaskView>
   readonly approvals: ReadonlyArray<ApprovalView>
+  readonly entries: ReadonlyArray<EntryView>
   readonly compactions: ReadonlyArray<CompactionView>
   readonly notices: ReadonlyArray<NoticeView>
   readonly retries: number
@@ -177,6 +189,7 @@ export const initialView: PlanView = {
   steps: [],
   tasks: [],
   approvals: [],
+  entries: [],
   compactions: [],
   notices: [],
   retries: 0,

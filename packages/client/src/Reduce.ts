@@ -1,4 +1,12 @@
-import { type ApprovalView, type Frame, noUsage, type OutcomeView, type PlanView, type TaskView } from "./PlanView.ts"
+import {
+  type ApprovalView,
+  type EntryView,
+  type Frame,
+  noUsage,
+  type OutcomeView,
+  type PlanView,
+  type TaskView
+} from "./PlanView.ts"
 import {
   close,
   closeLastAttempt,
@@ -21,6 +29,11 @@ const withTask = (view: PlanView, taskId: string, replace: (task: TaskView) => T
   const tasks = replaceLast(view.tasks, (task) => task.taskId === taskId, replace)
   return tasks === view.tasks ? view : { ...view, tasks }
 }
+
+const withEntry = (view: PlanView, entryId: string, change: Partial<EntryView>): PlanView => ({
+  ...view,
+  entries: view.entries.map((entry) => (entry.entryId === entryId ? { ...entry, ...change } : entry))
+})
 
 const addUsage = (a: Usage, b: Usage): Usage => ({
   input_tokens: a.input_tokens + b.input_tokens,
@@ -206,6 +219,14 @@ const events: Events = {
     )
     return { ...view, approvals, stage: stageOfCalls(view.tasks, approvals) }
   },
+  "inbox.accepted": (view, { by, entry_id: entryId, text }, at) => ({
+    ...view,
+    entries: [...view.entries, { entryId, by, text, at, state: "accepted", step: null, movedTo: null }]
+  }),
+  "inbox.taken": (view, { entry_id, step }) => withEntry(view, entry_id, { state: "taken", step }),
+  "inbox.moved": (view, { entry_id, moved_to: movedTo }) =>
+    withEntry(view, entry_id, { state: movedTo === null ? "withdrawn" : "moved", movedTo }),
+  waiting: (view) => ({ ...view, stage: "client" }),
   notice: (view, { code, data = null, message }, at) => ({
     ...view,
     notices: [...view.notices, { at, code, message, data }]

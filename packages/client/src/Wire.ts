@@ -5,7 +5,7 @@ export type Json = null | boolean | number | string | ReadonlyArray<Json> | { re
 
 export type AbortReason = "disconnect" | "deadline" | "cancelled" | "superseded" | "shutdown"
 
-export type Stage = "queue" | "provider" | "backoff" | "tool" | "approval" | "compaction"
+export type Stage = "queue" | "provider" | "backoff" | "tool" | "client" | "approval" | "compaction"
 
 export type StopReason =
   | "stop"
@@ -50,6 +50,8 @@ export interface Final {
   readonly steps: number
   readonly tool_calls: number
   readonly duration_ms: number
+  readonly moved?: ReadonlyArray<{ readonly entry_id: string; readonly plan_id: string }>
+  readonly untaken?: ReadonlyArray<string>
 }
 
 export interface Failure {
@@ -59,6 +61,7 @@ export interface Failure {
   readonly stage: Stage | null
   readonly reason?: AbortReason
   readonly data?: { readonly [key: string]: Json }
+  readonly untaken?: ReadonlyArray<string>
 }
 
 export type AgentAuth =
@@ -174,7 +177,7 @@ export interface PlanRequest {
     readonly response_format?: "text" | { readonly type: "json_schema"; readonly schema: { readonly [key: string]: Json } }
     readonly on_disconnect?: "cancel" | "continue"
     readonly disconnect_grace_ms?: number
-    readonly on_busy?: "queue" | "reject" | "interrupt"
+    readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
   }
 }
@@ -232,6 +235,8 @@ export interface PlanSummary {
       readonly steps: number
       readonly tool_calls: number
       readonly duration_ms: number
+      readonly moved?: ReadonlyArray<{ readonly entry_id: string; readonly plan_id: string }>
+      readonly untaken?: ReadonlyArray<string>
     }
     | null
 }
@@ -309,7 +314,7 @@ export type PlanFrame =
       readonly credential: string | null
       readonly model: string
     } }
-  | { readonly id: number; readonly event: "text.retract"; readonly data: FrameHead & { readonly step: number; readonly attempt: number } }
+  | { readonly id: number; readonly event: "text.retract"; readonly data: FrameHead & { readonly step: number; readonly attempt: number; readonly reason?: "steered" } }
   | { readonly id: number; readonly event: "task.started"; readonly data: FrameHead & {
       readonly task_id: string
       readonly tool: string
@@ -350,6 +355,21 @@ export type PlanFrame =
       readonly decision: "approve" | "reject"
       readonly note?: string
       readonly by: string
+    } }
+  | { readonly id: number; readonly event: "inbox.accepted"; readonly data: FrameHead & { readonly entry_id: string; readonly by: string; readonly text: string } }
+  | { readonly id: number; readonly event: "inbox.taken"; readonly data: FrameHead & { readonly entry_id: string; readonly step: number } }
+  | { readonly id: number; readonly event: "inbox.moved"; readonly data: FrameHead & { readonly entry_id: string; readonly moved_to: string | null } }
+  | { readonly id: number; readonly event: "waiting"; readonly data: FrameHead & {
+      readonly task_id: string | null
+      readonly kind: "result" | "answer" | "account"
+      readonly round: number
+      readonly tool: string | null
+      readonly agent: string | null
+      readonly input: Json
+      readonly message?: string
+      readonly data?: Json
+      readonly url?: string
+      readonly expires_at: string
     } }
   | { readonly id: number; readonly event: "notice"; readonly data: FrameHead & { readonly code: string; readonly message: string; readonly data?: Json } }
   | { readonly id: number; readonly event: "compaction"; readonly data: FrameHead & Compacted }

@@ -12,7 +12,7 @@ import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
-import * as SqlApprovalStore from "./plan/SqlApprovalStore.ts"
+import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
 import * as SqlOverviewStore from "./plan/SqlOverviewStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
@@ -56,7 +56,7 @@ export const layerNoDeps = (options: Options) =>
     SqlTaskStore.layer,
     SqlPushStore.layer,
     SqlOverviewStore.layer,
-    SqlApprovalStore.layer,
+    SqlInboxStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
     Layer.provideMerge(SqlCredentialStore.layer, SqlGatewayId.layer),

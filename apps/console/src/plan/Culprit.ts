@@ -93,6 +93,8 @@ const waiting = (view: PlanView, { data, stage }: Failure, { endedAt, startedAt 
         docs: "approvals-wait"
       }
     }
+    case "client":
+      return { ...none, words: "it waited for somebody to answer", docs: "approvals-wait" }
     case "queue":
       return { ...none, words: "another plan of its session ran", row: view.queue === null ? undefined : "queue" }
     case "compaction":

@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type {
   ApprovalConflict,
+  EntryRefused,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -115,6 +116,7 @@ export type Refusal =
   | HopsExceeded
   | SessionBusy
   | ApprovalConflict
+  | EntryRefused
   | IdempotencyConflict
   | NotAccepting
   | NotFound
@@ -133,6 +135,8 @@ export const toRefused = (refusal: Refusal): Refused => {
       return new Refused({ code: "session_busy", detail: refusal.message })
     case "ApprovalConflict":
       return new Refused({ code: "approval_conflict", detail: refusal.message })
+    case "EntryRefused":
+      return new Refused({ code: refusal.code, detail: refusal.message })
     case "IdempotencyConflict":
       return new Refused({ code: "idempotency_conflict", detail: refusal.message })
     case "NotFound":

@@ -6,7 +6,6 @@ import * as A2aEdge from "../edge/a2a/A2aEdge.ts"
 import * as A2aRoutes from "../edge/a2a/A2aRoutes.ts"
 import * as AgentCardRoutes from "../edge/a2a/AgentCardRoutes.ts"
 import * as BearerAuthorization from "../http/BearerAuthorization.ts"
-import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as ConsoleRoutes from "./ConsoleRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
@@ -20,6 +19,7 @@ import * as ResponseRoutes from "../edge/response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
+import * as InboxRoutes from "./InboxRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as OverviewRoutes from "./OverviewRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
@@ -30,7 +30,7 @@ import * as SessionRoutes from "./SessionRoutes.ts"
 const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
   Layer.provide([
     PlanRoutes.layer,
-    ApprovalRoutes.layer,
+    InboxRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,

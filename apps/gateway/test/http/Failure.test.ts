@@ -3,6 +3,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { McpClient } from "@bowline/runtime/remote/McpClient"
 import { PeerClient } from "@bowline/runtime/remote/PeerClient"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
@@ -59,6 +60,7 @@ const serve = Effect.fnUntraced(function* (
     Layer.provide(follower),
     Layer.provide([
       Layer.mock(Plans, plans),
+      Layer.mock(Inbox, {}),
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(TaskStore, {}),

@@ -22,7 +22,7 @@ export type AbortReason = typeof AbortReason.Type
 export const isRetryable = (reason: AbortReason): boolean => reason === "shutdown" || reason === "deadline"
 
 /** What a plan waits for. An abort, a time-out or a crash names the stage in which it came. */
-export const Stage = Schema.Literals(["queue", "provider", "backoff", "tool", "approval", "compaction"])
+export const Stage = Schema.Literals(["queue", "provider", "backoff", "tool", "client", "approval", "compaction"])
 export type Stage = typeof Stage.Type
 
 /** Why a completed plan stopped. */
@@ -39,7 +39,17 @@ export const StopReason = Schema.Literals([
 ])
 export type StopReason = typeof StopReason.Type
 
-/** The payload of a `final` frame. `output` is the parsed text of an answer that had to match a JSON Schema. */
+/** `entry_` and a UUID: the id of an entry of a plan's inbox. */
+export const EntryId = Schema.String.check(Schema.isPattern(/^entry_[0-9a-f-]{36}$/u)).pipe(Schema.brand("EntryId"))
+export type EntryId = typeof EntryId.Type
+
+/** The entries that a plan has left: it was over before it could take them. */
+const untaken = Schema.optionalKey(Schema.Array(EntryId))
+
+/**
+ * The payload of a `final` frame. `output` is the parsed text of an answer that had to match a JSON Schema. The entries in `moved` are
+ * the question of that plan.
+ */
 export const Final = Schema.Struct({
   stop_reason: StopReason,
   text: Schema.String,
@@ -47,7 +57,9 @@ export const Final = Schema.Struct({
   usage: Usage,
   steps: Schema.Int,
   tool_calls: Schema.Int,
-  duration_ms: Schema.Int
+  duration_ms: Schema.Int,
+  moved: Schema.optionalKey(Schema.Array(Schema.Struct({ entry_id: EntryId, plan_id: Schema.String }))),
+  untaken
 })
 export type Final = typeof Final.Type
 
@@ -58,7 +70,8 @@ export const Failure = Schema.Struct({
   retryable: Schema.Boolean,
   stage: Schema.NullOr(Stage),
   reason: Schema.optionalKey(AbortReason),
-  data: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+  data: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  untaken
 })
 export type Failure = typeof Failure.Type
 

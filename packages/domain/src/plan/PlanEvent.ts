@@ -1,8 +1,10 @@
 import { Effect, Schema } from "effect"
+import { CallerName } from "../caller/CallerName.ts"
 import { ApprovalReason, GivenDecision } from "./Approval.ts"
 import { Compacted, ExternalSessionId } from "../session/Session.ts"
 import { TaskId, TaskState, ToolKind } from "../tool/TaskState.ts"
-import { Failure, Final } from "./Outcome.ts"
+import { EntryId, Failure, Final } from "./Outcome.ts"
+import { PlanId } from "./Plan.ts"
 import { Cost, Usage } from "./Usage.ts"
 
 const event = <const Name extends string, const Fields extends Schema.Struct.Fields>(name: Name, fields: Fields) =>
@@ -58,7 +60,7 @@ export const PlanEvent = Schema.Union([
     credential: Schema.NullOr(Schema.String),
     model: Schema.String
   }),
-  event("text.retract", attempt),
+  event("text.retract", { ...attempt, reason: Schema.optionalKey(Schema.tag("steered")) }),
   event("task.started", {
     task_id: TaskId,
     tool: Schema.String,
@@ -96,6 +98,21 @@ export const PlanEvent = Schema.Union([
     why: ApprovalReason
   }),
   event("approval.resolved", { task_id: TaskId, ...GivenDecision.fields }),
+  event("inbox.accepted", { entry_id: EntryId, by: CallerName, text: Schema.String }),
+  event("inbox.taken", { entry_id: EntryId, step: Schema.Int }),
+  event("inbox.moved", { entry_id: EntryId, moved_to: Schema.NullOr(PlanId) }),
+  event("waiting", {
+    task_id: Schema.NullOr(TaskId),
+    kind: Schema.Literals(["result", "answer", "account"]),
+    round: Schema.Int,
+    tool: Schema.NullOr(Schema.String),
+    agent: Schema.NullOr(Schema.String),
+    input: Schema.Json,
+    message: Schema.optionalKey(Schema.String),
+    data: Schema.optionalKey(Schema.Json),
+    url: Schema.optionalKey(Schema.String),
+    expires_at: Schema.String
+  }),
   event("notice", { code: Schema.String, message: Schema.String, data: Schema.optionalKey(Schema.Json) }),
   event("compaction", Compacted.fields),
   event("usage", {

@@ -9,8 +9,8 @@ const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema
 
 /** What happens to a plan whose last reader disconnects. */
 export const OnDisconnect = Schema.Literals(["cancel", "continue"])
-/** What happens to a plan whose session has another one: it waits, is refused, or ends the other one (`superseded`). */
-export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
+/** What happens to a plan whose session has another one: it waits, is refused, ends the other one (`superseded`), or is said to it instead. */
+export const OnBusy = Schema.Literals(["queue", "reject", "interrupt", "steer"])
 export type OnBusy = typeof OnBusy.Type
 
 /** What the final answer has to be: any text, or JSON that matches a JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */

@@ -6,7 +6,7 @@ export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly mess
 
 /** It does not exist, or belongs to another caller: the two look the same. */
 export class NotFound extends Data.TaggedError("NotFound")<{
-  readonly what: "plan" | "response" | "session" | "message" | "credential" | "approval"
+  readonly what: "plan" | "response" | "session" | "message" | "credential" | "approval" | "entry" | "task"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`
@@ -35,6 +35,15 @@ export class ApprovalConflict extends Data.TaggedError("ApprovalConflict")<{
     return `${by} has ${decision === "approve" ? "approved" : "rejected"} the call already`
   }
 }
+
+/** What an entry of an inbox is refused for. Only `inbox_full` may pass. */
+export type EntryObstacle = "plan_over" | "task_settled" | "entry_taken" | "inbox_full"
+
+/** The plan does not take the entry, or no longer. */
+export class EntryRefused extends Data.TaggedError("EntryRefused")<{
+  readonly code: EntryObstacle
+  readonly message: string
+}> {}
 
 /** The plan has come through too many gateways, or to the same one again. */
 export class HopsExceeded extends Data.TaggedError("HopsExceeded")<{ readonly message: string }> {}

@@ -2,11 +2,11 @@ import { Schema } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import manifest from "../../package.json" with { type: "json" }
 import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
-import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { ConsoleApi } from "../console/ConsoleApi.ts"
 import { LoginApi } from "../console/LoginApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
+import { InboxApi } from "../inbox/InboxApi.ts"
 import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { ResponsesApi } from "../openai/ResponsesApi.ts"
@@ -43,7 +43,7 @@ const withoutFailureEvent = (spec: object) =>
  * ```
  */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OverviewApi, ConsoleApi)
+  .add(PlansApi, InboxApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OverviewApi, ConsoleApi)
   .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(

@@ -13,6 +13,10 @@ export const problems = {
   request_timeout: { status: 408, retryable: true, title: "The request did not come in time" },
   session_busy: { status: 409, retryable: true, title: "The session is busy" },
   approval_conflict: { status: 409, retryable: false, title: "The call is decided, or waits no longer" },
+  plan_over: { status: 409, retryable: false, title: "The plan is over" },
+  task_settled: { status: 409, retryable: false, title: "The call is settled" },
+  entry_taken: { status: 409, retryable: false, title: "The entry was taken" },
+  inbox_full: { status: 409, retryable: true, title: "The inbox is full" },
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
@@ -81,6 +85,14 @@ export const IdempotencyConflict = of("IdempotencyConflict", "The `Idempotency-K
 ])
 export const ApprovalConflict = of("ApprovalConflict", "Another decision stands, or the plan is over", [
   "approval_conflict"
+])
+export const EntryRefused = of("EntryRefused", "The plan does not take the entry, or no longer", [
+  "plan_over",
+  "task_settled",
+  "entry_taken",
+  "inbox_full",
+  "session_busy",
+  "idempotency_conflict"
 ])
 export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
 export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [

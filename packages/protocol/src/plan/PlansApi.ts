@@ -20,7 +20,7 @@ import {
   UnsupportedMediaType
 } from "../api/Problem.ts"
 import { SseFrame } from "../stream/SseFrame.ts"
-import { routeHeaders } from "./RouteHeaders.ts"
+import { IdempotencyKey, routeHeaders } from "./RouteHeaders.ts"
 
 /** A plan that ran, as one object, however it ended. */
 export const PlanResult = Schema.Struct({
@@ -55,15 +55,6 @@ const plan = Plan.annotate({ identifier: "Plan" })
 const summary = PlanSummary.annotate({ identifier: "PlanSummary" })
 const id = { id: Schema.String.annotate({ description: "`plan_id` of the plan" }) }
 const failures = [Unavailable, Internal] as const
-
-/** The caller's own name of a request. A caller who sends it again gets the plan that the first request started. */
-const IdempotencyKey = Schema.String.annotate({
-  description: "1..200 printable ASCII characters, kept for 24 h: the same key with the same body joins the plan"
-}).check(
-  Schema.isPattern(/^[\x20-\x7e]{1,200}$/u, {
-    message: "Expected an Idempotency-Key of 1..200 printable ASCII characters"
-  })
-)
 
 /** The number of an event, as a caller writes it. */
 const Seq = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected the number of an event, or 0" })).pipe(

@@ -20,3 +20,12 @@ const Via = Schema.String.annotate({ description: "Their ids, comma separated, t
 
 /** The gateways that a plan has come through, when gateways call each other. */
 export const routeHeaders = { "x-bowline-hops": Schema.optionalKey(Hops), "x-bowline-via": Schema.optionalKey(Via) }
+
+/** The caller's own name of a request. A caller who sends it again gets the plan that the first request started. */
+export const IdempotencyKey = Schema.String.annotate({
+  description: "1..200 printable ASCII characters, kept for 24 h: the same key with the same body joins the plan"
+}).check(
+  Schema.isPattern(/^[\x20-\x7e]{1,200}$/u, {
+    message: "Expected an Idempotency-Key of 1..200 printable ASCII characters"
+  })
+)

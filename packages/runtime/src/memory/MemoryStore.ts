@@ -9,7 +9,7 @@ import type { CredentialStore } from "../store/CredentialStore.ts"
 import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import * as MemoryLoginStore from "./MemoryLoginStore.ts"
-import { ApprovalStore } from "../store/ApprovalStore.ts"
+import { InboxStore } from "../store/InboxStore.ts"
 import { Notices } from "../store/Notices.ts"
 import { gistOf, Memory } from "./internal/Memory.ts"
 import type { PlanRecord } from "./internal/MemoryRecords.ts"
@@ -17,7 +17,7 @@ import { makeCommit } from "./internal/MemoryCommits.ts"
 import { makeCreate } from "./internal/MemoryCreations.ts"
 import { pageOf } from "./internal/MemoryEvents.ts"
 import { guardOf, makeTakeOver } from "./internal/MemoryTakeOvers.ts"
-import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
+import { makeInboxStore } from "./internal/MemoryInboxes.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
@@ -64,7 +64,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const taken = memory.findKey(owner, idempotency.key, now)
       return taken === undefined ? Effect.succeedNone : Effect.asSome(planOf(taken, idempotency))
     }),
-  commit: makeCommit(memory, notices),
+  commit: makeCommit(memory, notices, makeCreate(memory)),
   get: (owner, id) =>
     Effect.suspend(() => {
       const record = memory.plans.get(id)
@@ -157,7 +157,7 @@ export const layerWith = ({
   | TaskStore
   | PushStore
   | OverviewStore
-  | ApprovalStore
+  | InboxStore
   | SessionStore
   | LeaseStore
   | GatewayId
@@ -174,7 +174,7 @@ export const layerWith = ({
         Context.add(TaskStore, makeTaskStore(memory)),
         Context.add(PushStore, makePushStore(memory)),
         Context.add(OverviewStore, makeOverviewStore(memory)),
-        Context.add(ApprovalStore, makeApprovalStore(memory)),
+        Context.add(InboxStore, makeInboxStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),
         Context.add(GatewayId, uuid())

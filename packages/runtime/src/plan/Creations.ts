@@ -1,53 +1,29 @@
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { MessageId, type NewMessage } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Cause, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, type Schema, Scope, Struct } from "effect"
+import { Cause, Effect, Exit, FiberSet, Latch, Option, Schedule, Scope } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
-import { type Idempotency, keptFor } from "../store/Idempotency.ts"
-import type { PlanStart } from "../store/PlanStart.ts"
 import * as PlanGist from "../store/PlanGist.ts"
-import { type NewPlan, type PlanSession, PlanStore } from "../store/PlanStore.ts"
+import { type PlanSession, PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
-import * as StoredRequest from "../store/StoredRequest.ts"
 import type * as Keeper from "./Keeper.ts"
-import { type Ready, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { type Kept, type Parts as StoredParts, type Ready, type Start, toStore } from "./StoredPlan.ts"
 
 /** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
 const comeBackWithin = "60 seconds"
 
-interface Parts {
-  readonly store: PlanStore["Service"]
+interface Parts extends StoredParts {
   readonly running: RunningPlans["Service"]
-  readonly config: PlansConfig["Service"]
-  readonly secretKey: typeof SecretKey.Service
-  readonly lock: SessionLock["Service"]
-  readonly uuid: () => string
   /** Runs what goes on after `create` has failed. */
   readonly background: FiberSet.FiberSet
 }
-
-/** What is stored with a plan besides, and never changes. */
-interface Kept {
-  /** The request as it came: the JSON of a `PlanRequest`. */
-  readonly sent: unknown
-  readonly idempotency?: Idempotency | undefined
-  readonly echo?: Schema.Json | undefined
-  /** See `NewPlan`. */
-  readonly replaces: boolean
-  /** The first messages of a new session, in place of the request's `history`. */
-  readonly told?: ReadonlyArray<Pick<NewMessage, "role" | "parts">> | undefined
-}
-
-/** What a plan starts with, its preset included. */
-type Start = Pick<Ready, keyof PlanStart | "preset" | "endsAt">
 
 /** What a plan does for its session once it runs. What it has dropped there is not known where the answer of the store was lost. */
 type Begun = (plan: RunningPlan, session: PlanSession) => Effect.Effect<void>
@@ -57,9 +33,6 @@ const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageErro
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
   return error instanceof StorageError && error.reason.isRetryable
 }
-
-const toldBy = ({ history }: PlanRequest): ReadonlyArray<Pick<NewMessage, "role" | "parts">> =>
-  history.map(({ role, content }) => ({ role, parts: [{ type: "text", text: content }] }))
 
 /** Stores plans that were admitted, and runs them. */
 export class Creations {
@@ -100,7 +73,7 @@ export class Creations {
     const { store, config, background, lock, running } = this.#parts
     const scope = yield* Scope.make()
     const place = yield* Scope.provide(Effect.tap(running.reserve, lock.expectLeases), scope)
-    const stored = this.#toStore(start, kept)
+    const stored = toStore(this.#parts, start, kept)
     const decided = this.#begin(start.plan_id, scope)
     const session = yield* store
       .create(stored, config.maxQueue)
@@ -133,26 +106,6 @@ export class Creations {
     })
   }
 
-  #toStore(start: Start, { sent, echo = null, idempotency, replaces, told = toldBy(start.request) }: Kept): NewPlan {
-    const { store, config, secretKey, uuid, lock } = this.#parts
-    const { plan_id, createdAt } = start
-    const key = config.resume && store.isDurable ? secretKey : Option.none()
-    return {
-      ...Struct.omit(start, ["preset", "endsAt"]),
-      replica: lock.replica,
-      leaseTtl: lock.leaseTtl(),
-      new_session_id: SessionId.make(`session_${uuid()}`),
-      messages: told.map(({ role, parts }) => ({ message_id: MessageId.make(`msg_${uuid()}`), role, parts })),
-      storedRequest: StoredRequest.store(sent, plan_id, key),
-      echo,
-      replaces,
-      idempotency:
-        idempotency === undefined
-          ? null
-          : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
-    }
-  }
-
   #run(
     start: Start,
     { session_id, external_session_id, created, fence }: Omit<PlanSession, "dropped">,
@@ -170,6 +123,7 @@ export class Creations {
       head: { seq: 1, at },
       recent: [toFrame(1, at, { event: "session", data: { external_session_id, created } })],
       gist: PlanGist.upTo(1),
+      inbox: undefined,
       resumed: undefined
     }
     return running.run(ready, place)

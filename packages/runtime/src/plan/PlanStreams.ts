@@ -1,6 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { EntryId } from "@bowline/domain/plan/Outcome"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import {
+  type EntryRefused,
   type HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -12,12 +14,13 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { PlanStore } from "../store/PlanStore.ts"
-import type { Reading } from "../stream/LivePlan.ts"
+import type { ReaderItem, Reading } from "../stream/LivePlan.ts"
 import type { PlanReading } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
 import type { RunningPlan } from "./RunningPlans.ts"
+import * as Steering from "./Steering.ts"
 
 /**
  * Plans as streams of frames for the edges that write them to connections. Next to the frames come pings and requests to come
@@ -30,13 +33,14 @@ export class PlanStreams extends Context.Service<
      * Checks the request, stores the plan and starts it in a fiber of its own. The caller is its first reader until the scope
      * closes: with `on_disconnect: "cancel"` the plan is aborted when its last reader disconnects. If the idempotency key stands
      * for a plan already, the caller becomes one more reader of that plan, from its first frame on, wherever it runs and also
-     * when it is over. A refused request leaves no key behind.
+     * when it is over. A refused request leaves no key behind. With `on_busy: "steer"` a plan of the session that is not over hears the
+     * question, and the caller reads it from there.
      */
     readonly start: (
       asked: Asked
     ) => Effect.Effect<
       PlanReading,
-      InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
+      InvalidRequest | EntryRefused | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
     /** Refuses what `start` refuses before it looks at what is stored: for a caller that drops something before it asks. */
@@ -59,6 +63,7 @@ export class PlanStreams extends Context.Service<
       const newPlans = yield* NewPlans
       const store = yield* PlanStore
       const remote = yield* RemotePlans
+      const steer = yield* Steering.make
 
       /** The frames after the seq `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
@@ -97,8 +102,21 @@ export class PlanStreams extends Context.Service<
         return { ...ids, frames, isHere, connect: () => () => {}, leaveRunning: Effect.void, replaced: Effect.void }
       })
 
+      /** Reads a plan from where it has accepted the entry. */
+      const readFrom = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, entry: EntryId | undefined) {
+        const reading = yield* read(caller, plan, 0)
+        if (entry === undefined) return reading
+        const isAccepted = (item: ReaderItem) =>
+          typeof item === "object" && item.event === "inbox.accepted" && item.payload.includes(entry)
+        let isReached = false
+        const frames = Stream.filter(reading.frames, (item) => (isReached ||= isAccepted(item)) || item === "ping")
+        return { ...reading, frames }
+      })
+
       const startOrJoin = Effect.fnUntraced(function* (asked: Asked) {
         const { caller, idempotency, joins = true } = asked
+        const steered = yield* steer(asked)
+        if (steered !== undefined) return yield* readFrom(caller, steered.plan_id, steered.entry_id)
         if (idempotency !== undefined && joins) {
           const now = fromMillis(yield* Clock.currentTimeMillis)
           const known = yield* store.findByKey(caller, idempotency, now)

@@ -1,12 +1,13 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
-import { Clock, Context, Duration, Effect, Exit, Fiber, Scope, type Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, Schedule, Scope, Semaphore } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as Alarm from "../process/Alarm.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
+import type { StoredText } from "../store/InboxStore.ts"
+import type { Stopped } from "../stream/Journal.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
-import type { PlanAnswer } from "../planner/StepLoop.ts"
-import type { PlanRun } from "../planner/PlanRun.ts"
+import type { PlanAnswer, PlanRun } from "../planner/PlanRun.ts"
 import { Connections } from "../provider/HttpAttempt.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
@@ -60,30 +61,53 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
   yield* journal.flush
 })
 
-/** Closes the readers' streams when the end is stored, or when they have waited long enough, and returns when it is stored. */
-const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Settlement.End, outcome?: Outcome) {
+/**
+ * Closes the readers' streams when the end is stored, or when they have waited long enough, and returns what has become of it. One that is
+ * `unread` has to be proposed again: something was said to the plan before.
+ */
+const close = Effect.fnUntraced(function* (
+  run: PlanRun,
+  live: LivePlan,
+  outcome: Outcome
+): Effect.fn.Return<"stored" | "unread" | "lost"> {
   const { journal } = run.given
-  const stored = (within: Duration.Duration) =>
-    journal.settled(({ _tag }) => _tag === "LeaseLost", Duration.toMillis(within))
-
-  if (outcome === undefined) {
-    if (end._tag === "HandedOver") yield* stored(awayLimit)
-    return live.close("reconnect")
-  }
   // A plan that has waited for the database once does not let its readers wait again.
   const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? Duration.seconds(1) : awayLimit
-  const isStored = yield* stored(wait)
-  live.close(isStored === true ? "done" : "reconnect")
+  const first = yield* journal.settled(({ _tag }) => _tag === "LeaseLost", Duration.toMillis(wait))
+  if (first === "unread") return first
+  live.close(first === "stored" ? "done" : "reconnect")
   // The session is held until the outcome is stored. Otherwise the next plan would find a plan that never ended.
-  if (isStored === undefined) yield* journal.settled(() => true)
-  if (isStored === false) run.leave("lost")
+  const last = first === "late" ? yield* journal.settled(() => true) : first
+  if (last === "unread") return last
+  if (first === "stopped") run.leave("lost")
+  return last === "stored" ? last : "lost"
 })
+
+/** Closes the streams of a plan that goes on elsewhere. */
+const leave = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Settlement.End) {
+  const isLost = ({ _tag }: Stopped) => _tag === "LeaseLost"
+  if (end._tag === "HandedOver") yield* run.given.journal.settled(isLost, Duration.toMillis(awayLimit))
+  live.close("reconnect")
+})
+
+/** Reads what was said to a plan that is about to end. The database has just answered. */
+const refresh = ({ inbox }: PlanRun): Effect.Effect<void> =>
+  Effect.retry(inbox.refresh, { schedule: Schedule.spaced("500 millis") }).pipe(Effect.orDie)
 
 interface Parts {
   readonly lock: SessionLock["Service"]
   readonly planner: Planner["Service"]
   /** One permit: plans that end from outside take turns. */
   readonly endings: Semaphore.Semaphore
+  /** The plan that asks these texts next, if there are some, and there may be one. Its last answer counts. */
+  readonly next: (run: PlanRun, texts: ReadonlyArray<StoredText>) => Effect.Effect<Settlement.Next | undefined>
+}
+
+/** How a plan has ended, and whether its session is free with that. */
+interface Ended {
+  readonly outcome: Outcome
+  readonly how: "stored" | "lost"
+  readonly isReleased: boolean
 }
 
 /**
@@ -94,15 +118,50 @@ interface Parts {
  *        ├────────────────────────┼──────an abort─────────────▶ aborted
  *        └────────────────────────┴──────a hand-over──────────▶ as it is, for the next process
  *
- * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
- * write any more. What ends it from outside has closed the connections of its attempts already. The outcome is written at once from what
+ * The planner runs in a fiber of its own. Whatever comes first ends the plan: its answer, its exit, an abort, or a journal that may not
+ * write any more. What ends it from outside has closed the connections of its attempts already. The outcome is proposed at once from what
  * the run knows; then the fiber is interrupted, and the session is released when the outcome is stored and the fiber has ended. Nobody
- * waits longer than 10 s for the fiber.
+ * waits longer than 10 s for the fiber. An outcome is not stored while the plan's inbox has something that the plan has not read: an answer
+ * is then one more message of the plan, and any other outcome is proposed again, with what it leaves.
  */
-export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, { lock, planner, endings }: Parts) {
+export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, parts: Parts) {
+  const { endings, lock, next, planner } = parts
   const { journal, endsAt } = run.given
   const context = yield* Effect.context<Scope.Scope>()
   const scope = Context.get(context, Scope.Scope)
+  /** The answer of the planner and an end from outside take turns: the first one that is stored counts. */
+  const turn = Semaphore.makeUnsafe(1)
+  let ended: Ended | undefined
+  let isOver = false
+
+  const nextOf = (outcome: Outcome) => {
+    const { asking } = run.inbox.left(outcome.state === "completed")
+    return next(run, asking)
+  }
+  /** Says whether the plan is over. */
+  const complete = Effect.fnUntraced(function* (answer: PlanAnswer, mayGoOn: boolean) {
+    for (;;) {
+      // Somebody has ended it from outside.
+      if (isOver) return true
+      const outcome: Outcome = { state: "completed", final: answer.final }
+      const isReleased = journal.guard._tag === "Held" && run.tasks.open.length === 0
+      const following = yield* nextOf(outcome)
+      const end: Settlement.End = { _tag: "Exited", exit: Exit.succeed(answer) }
+      const now = yield* Clock.currentTimeMillis
+      const told = Settlement.settle(run, end, outcome, now, { isReleased, next: following })
+      const how = yield* close(run, live, told)
+      if (how !== "unread") {
+        ended = { outcome: told, how, isReleased }
+        return true
+      }
+      yield* refresh(run)
+      if (mayGoOn && run.inbox.texts.length > 0) {
+        journal.reopen()
+        return false
+      }
+    }
+  })
+  run.onComplete((answer, mayGoOn) => turn.withPermit(complete(answer, mayGoOn)))
 
   // A running plan that was taken over came with its session, and so does one that was created for a free session.
   const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void
@@ -132,21 +191,43 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
     })
   )
   const now = yield* Clock.currentTimeMillis
-  const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
-  // With nothing of the plan left, the session is free when the end is stored; else when this scope closes.
-  const isReleased = journal.guard._tag === "Held" && fiber.pollUnsafe() !== undefined && run.tasks.open.length === 0
-  if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
-  else Settlement.settle(run, end, outcome, now, isReleased)
-  const isEndStored = journal.mark()
 
-  yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
-
-  fiber.interruptUnsafe()
-  const closing = close(run, live, end, outcome)
-  const ended = Effect.timeoutOption(Fiber.await(fiber), finalizers)
-  yield* fiber.pollUnsafe() === undefined ? Effect.all([closing, ended], { concurrency: "unbounded" }) : closing
-  if (isReleased && isEndStored()) yield* lock.forget(run.given.session_id, journal.guard.fence)
-  const known = run.elsewhere === "lost" ? undefined : outcome
-  yield* measure(known, end, now - run.given.createdAt)
-  yield* log(known, end)
+  /** Ends the plan as its fiber has ended, or as somebody has ended it from outside. */
+  const finish = Effect.gen(function* () {
+    if (ended !== undefined) return ended
+    isOver = true
+    for (;;) {
+      const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
+      // With nothing of the plan left, the session is free when the end is stored; else when this scope closes.
+      const isReleased =
+        journal.guard._tag === "Held" && fiber.pollUnsafe() !== undefined && run.tasks.open.length === 0
+      if (outcome === undefined) {
+        Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
+        fiber.interruptUnsafe()
+        yield* leave(run, live, end)
+        return undefined
+      }
+      const told = Settlement.settle(run, end, outcome, now, { isReleased, next: yield* nextOf(outcome) })
+      fiber.interruptUnsafe()
+      const how = yield* close(run, live, told)
+      if (how !== "unread") return { outcome: told, how, isReleased }
+      yield* refresh(run)
+    }
+  })
+  const closing = turn.withPermit(finish)
+  const closed =
+    fiber.pollUnsafe() === undefined
+      ? Effect.map(
+          Effect.all([closing, Effect.timeoutOption(Fiber.await(fiber), finalizers)], { concurrency: "unbounded" }),
+          ([ended]) => ended
+        )
+      : closing
+  const known = yield* closed
+  if (known?.isReleased === true && known.how === "stored") {
+    yield* lock.forget(run.given.session_id, journal.guard.fence)
+  }
+  yield* PlanSpan.settle(() => ({ outcome: known?.outcome, progress: run.progress }))
+  const outcome = run.elsewhere === "lost" ? undefined : known?.outcome
+  yield* measure(outcome, end, now - run.given.createdAt)
+  yield* log(outcome, end)
 })

@@ -1,9 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Decision, GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { isSettled, type Plan, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
-  ApprovalConflict,
+  EntryRefused,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -24,12 +24,10 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
-import { ApprovalDecisions } from "../planner/ApprovalDecisions.ts"
+import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
 import type { Provider } from "../provider/Provider.ts"
-import { type ApprovalId, ApprovalStore } from "../store/ApprovalStore.ts"
 import { toEvent } from "../store/EventRow.ts"
-import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
@@ -39,8 +37,8 @@ import type { PlanReader } from "../stream/LivePlan.ts"
 import { PlanFollower } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
-import { type Decider, decide } from "./Approvals.ts"
 import { cancel } from "./Cancellation.ts"
+import { Inbox } from "./Inbox.ts"
 import * as Expiry from "./Expiry.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
 import { PlanStreams } from "./PlanStreams.ts"
@@ -49,25 +47,13 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
-export type {
-  ApprovalId,
-  Asked,
-  Decider,
-  Page,
-  PageRequest,
-  PlanFilter,
-  PlanFollower,
-  PlanStreams,
-  Preset,
-  PresetSkill,
-  ReplicaId
-}
+export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
 
 /** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
 export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
 
 /** What an app gets with plans: who starts, reads and follows them, and their sessions. */
-export type PlanServices = PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
+export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
@@ -103,7 +89,7 @@ export class Plans extends Context.Service<
         readonly session_id: SessionId
         readonly events: Stream.Stream<PlanEvent, StorageError>
       },
-      InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
+      InvalidRequest | EntryRefused | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
     /** The presets that the caller may use. */
@@ -132,15 +118,8 @@ export class Plans extends Context.Service<
       caller: CallerName,
       id: PlanId
     ) => Effect.Effect<ReadonlyArray<PendingApproval>, StorageError>
-    /**
-     * Approves or rejects a call that waits, wherever its plan runs, and returns the decision that stands: the first one. Fails with
-     * `ApprovalConflict` if that is the other one, or if the plan is over.
-     */
-    readonly decide: (
-      decider: Decider,
-      approval: ApprovalId,
-      decision: Decision
-    ) => Effect.Effect<GivenDecision, NotFound | ApprovalConflict | StorageError>
+    /** See `Inbox`. */
+    readonly decide: Inbox["Service"]["decide"]
     /**
      * From now on `start` refuses with `draining`. Returns when no plan runs here any more. When the grace is over, plans that
      * another process can resume are handed over, with their streams closed, and the others are aborted (`shutdown`). Readers of
@@ -167,7 +146,7 @@ export class Plans extends Context.Service<
       const sessions = yield* SessionStore
       const presets = yield* Presets
       const permissions = yield* Permissions
-      const approvals = { store: yield* ApprovalStore, notices: yield* Notices }
+      const inbox = yield* Inbox
 
       return {
         start: (asked) =>
@@ -202,9 +181,9 @@ export class Plans extends Context.Service<
           yield* cancel({ running, remote, store }, caller, id)
           return yield* store.get(caller, id)
         }),
-        approvals: approvals.store.pending,
-        approvalsOf: approvals.store.ofPlan,
-        decide: (decider, approval, decision) => decide(approvals, decider, approval, decision),
+        approvals: inbox.approvals,
+        approvalsOf: inbox.approvalsOf,
+        decide: inbox.decide,
         drain: Effect.andThen(running.drain, remote.close),
         replica: Effect.succeed(lock.replica),
         isDraining: Effect.sync(running.isDraining),
@@ -233,16 +212,17 @@ export class Plans extends Context.Service<
         Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer)
       ),
       Layer.provideMerge(PlanStreams.layer),
+      Layer.provideMerge(Inbox.layer),
       Layer.provide(NewPlans.layer),
       Layer.provide([RunningPlans.layer, RemotePlans.layer]),
       Layer.provide(planner),
-      Layer.provide(Compaction.layer),
+      Layer.provide([Compaction.layer, Inboxes.layer, InputValidator.layer]),
       Layer.provide(Asker.layer),
       Layer.provide([SessionLock.layer, GroupCommit.layer])
     )
 
   /** The same with the planner that asks a model. */
-  static readonly layer = Plans.layerOf(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer]))
+  static readonly layer = Plans.layerOf(Planner.layer)
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
   static readonly layerMemory = (config: PlansOptions): Layer.Layer<PlanServices, StorageError, Provider> =>

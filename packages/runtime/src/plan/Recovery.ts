@@ -65,6 +65,7 @@ const makeResume = Effect.gen(function* () {
       head: Resumption.headOf(abandoned),
       recent: [],
       gist: yield* PlanGist.resume(store, abandoned),
+      inbox: abandoned.inbox,
       isEmpty: false,
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))

@@ -6,27 +6,28 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
-import type { PlanFrame } from "../store/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import * as AbortRequests from "./AbortRequests.ts"
 import * as Keeper from "./Keeper.ts"
-import { type Head, Journal } from "../stream/Journal.ts"
+import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import { observe } from "../telemetry/Instrument.ts"
 import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
+import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { agentsOf, type Preset } from "../config/Presets.ts"
+import { agentsOf } from "../config/Presets.ts"
+import { emptyInbox, InboxStore, type StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
-import type { PlanGist } from "../store/PlanGist.ts"
-import { type Guard, PlanStore } from "../store/PlanStore.ts"
+import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { supervise } from "./PlanSupervisor.ts"
-import type { Resumed } from "../planner/Resumption.ts"
+import { continuing, maxMoves, type Ready } from "./StoredPlan.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 
@@ -45,26 +46,6 @@ const forgetWithin = "30 seconds"
 export interface RunningPlan {
   readonly run: PlanRun
   readonly live: LivePlan
-}
-
-/** A stored plan that nobody runs yet. */
-export interface Ready extends PlanStart {
-  readonly preset: Preset
-  readonly session_id: SessionId
-  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
-  readonly endsAt: number
-  /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
-  readonly guard: Guard
-  /** Its last event, and those of the last ones that need not be read from the store. */
-  readonly head: Head
-  readonly recent: ReadonlyArray<PlanFrame>
-  /** What it has come to so far; undefined if that is not known. */
-  readonly gist: PlanGist | undefined
-  readonly resumed: Resumed | undefined
-  /** Whether the session has neither a history nor a summary. */
-  readonly isEmpty: boolean
-  /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
-  readonly awaited: Duration.Input | undefined
 }
 
 /** The plans of this process, and the fibers that run them. */
@@ -100,7 +81,8 @@ export class RunningPlans extends Context.Service<
       const config = yield* PlansConfig
       const lock = yield* SessionLock
       const keeper = yield* makeKeeper
-      const life = yield* makeLife
+      const starts = yield* FiberSet.make()
+      const life = yield* makeLife((next) => FiberSet.run(starts, run(next)))
       for (const state of ["queued", "running"] as const) {
         yield* observe(PlanMetrics.plans.of({ state }), () => countOf(keeper.values(), state))
       }
@@ -115,20 +97,22 @@ export class RunningPlans extends Context.Service<
         }
       })
 
+      const run: RunningPlans["Service"]["run"] = (plan, place) => {
+        const { plan_id, session_id, caller } = plan
+        const begin: Parameters<typeof keeper.run>[1] = (announce) => {
+          // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
+          const announceHere = (running: RunningPlan) =>
+            plan.awaited === undefined
+              ? announce(running)
+              : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
+          const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
+          return PlanSpan.ofPlan(plan)(annotated)
+        }
+        return keeper.run(plan_id, begin, place)
+      }
+
       return {
-        run: (plan, place) => {
-          const { plan_id, session_id, caller } = plan
-          const begin: Parameters<typeof keeper.run>[1] = (announce) => {
-            // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
-            const announceHere = (running: RunningPlan) =>
-              plan.awaited === undefined
-                ? announce(running)
-                : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
-            const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
-            return PlanSpan.ofPlan(plan)(annotated)
-          }
-          return keeper.run(plan_id, begin, place)
-        },
+        run,
         find: keeper.find,
         room: keeper.room,
         reserve: Effect.mapError(keeper.reserve, toRefusal),
@@ -171,15 +155,30 @@ const makeOpen = Effect.gen(function* () {
   const uuid = yield* UuidGenerator
   const measureCall = yield* PlanMetrics.measureCall
 
-  return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, gist, awaited: _, resumed, isEmpty, ...start } = plan
+  const inboxes = yield* Inboxes
+
+  return Effect.fnUntraced(function* (plan: Ready) {
+    const scope = yield* Effect.scope
+    const { session_id, guard, head, recent, gist, awaited: _, inbox: said, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = (isOutdated: boolean) => {
       if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
-    const journal = new Journal({ plan_id, session_id }, guard, head, gist, live, writer.notify, (why) => run.stop(why))
+    const content = said ?? emptyInbox(plan_id)
+    const journal = new Journal(
+      { plan_id, session_id },
+      guard,
+      head,
+      gist,
+      live,
+      writer.notify,
+      (why) => run.stop(why),
+      content.count,
+      () => inboxes.look(plan_id)
+    )
+    const inbox = yield* inboxes.open(plan_id, journal, content)
     const run: PlanRun = new PlanRun({
       ...start,
       session_id,
@@ -187,6 +186,7 @@ const makeOpen = Effect.gen(function* () {
       resumed,
       isEmpty,
       journal,
+      inbox,
       uuid,
       measureCall,
       isOverdue: lock.isOverdue,
@@ -195,11 +195,11 @@ const makeOpen = Effect.gen(function* () {
     live.head = head.seq
     live.publish(recent)
     return { run, live }
-  }
+  })
 })
 
 /** The fiber of a plan: it announces the plan, so that `find` returns it, and runs it to its end. */
-const makeLife = Effect.gen(function* () {
+const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Effect<unknown>) {
   const lock = yield* SessionLock
   const planner = yield* Planner
   const peers = yield* PeerClient
@@ -208,6 +208,14 @@ const makeLife = Effect.gen(function* () {
   const endings = Semaphore.makeUnsafe(1)
   const sessions = yield* SessionStore
   const background = yield* FiberSet.make()
+  const inboxStore = yield* InboxStore
+  const parts = {
+    store: yield* PlanStore,
+    config: yield* PlansConfig,
+    secretKey: yield* SecretKey,
+    lock,
+    uuid: yield* UuidGenerator
+  }
 
   /** Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here. */
   const forget = ({ live }: RunningPlan, session: SessionId) =>
@@ -225,7 +233,7 @@ const makeLife = Effect.gen(function* () {
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
     const { caller, session_id, guard, awaited, route } = plan
-    const running = open(plan, yield* Effect.scope)
+    const running = yield* open(plan)
     const { run, live } = running
     if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.loseLease())
     if (awaited !== undefined) {
@@ -233,10 +241,22 @@ const makeLife = Effect.gen(function* () {
     }
     if (plan.request.session_ttl_ms === 0) yield* FiberSet.run(background, forget(running, session_id))
     yield* announce(running)
+    let following: Ready | undefined
+    const next = Effect.fnUntraced(function* (run: PlanRun, texts: ReadonlyArray<StoredText>) {
+      following = undefined
+      // Its session is deleted with the plan.
+      if (texts.length === 0 || plan.request.session_ttl_ms === 0) return undefined
+      const moves = yield* Effect.orElseSucceed(retryWhileAway(inboxStore.movesTo(run.given.plan_id)), () => maxMoves)
+      if (moves >= maxMoves) return undefined
+      const { ready, ...stored } = yield* continuing(parts, run, texts)
+      following = ready
+      return stored
+    })
     yield* Effect.ensuring(
-      supervise(run, live, { lock, planner, endings }),
+      supervise(run, live, { lock, planner, endings, next }),
       Effect.sync(() => live.close("reconnect"))
     )
+    if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)
       yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)

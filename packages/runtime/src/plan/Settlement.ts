@@ -1,15 +1,24 @@
-import { type AbortReason, isRetryable, type Failure, type Outcome, type Stage } from "@bowline/domain/plan/Outcome"
+import {
+  type AbortReason,
+  type EntryId,
+  isRetryable,
+  type Failure,
+  type Outcome,
+  type Stage
+} from "@bowline/domain/plan/Outcome"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { Exit, Option } from "effect"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
-import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlannerError } from "../planner/PlannerError.ts"
-import type { Ending, PlanRun, Snapshot } from "../planner/PlanRun.ts"
+import type { Ending, PlanAnswer, PlanRun, Snapshot } from "../planner/PlanRun.ts"
 import type { TaskEnd } from "../planner/PlanTasks.ts"
+import { entryChanged } from "../planner/PlanInbox.ts"
 import type { LeaseLost } from "../store/LeaseStore.ts"
+import type { NewPlan, PlanChange } from "../store/PlanStore.ts"
 
 const phrases: Record<AbortReason, string> = {
   disconnect: "The caller disconnected",
@@ -119,32 +128,73 @@ const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart
   return shownText === "" ? undefined : [{ type: "text", text: shownText, partial: true }]
 }
 
+/** The plan that asks what this one could not take any more. */
+export interface Next {
+  readonly plan: NewPlan
+  readonly entries: ReadonlyArray<EntryId>
+}
+
+/** The outcome with the entries that the plan leaves, and what becomes of those. */
+const withEntries = (outcome: Outcome, untaken: ReadonlyArray<EntryId>, next: Next | undefined): Outcome => {
+  const left = untaken.length === 0 ? {} : { untaken }
+  if (outcome.state !== "completed") return { ...outcome, error: { ...outcome.error, ...left } }
+  const moved = next?.entries.map((entry_id) => ({ entry_id, plan_id: next.plan.plan_id }))
+  return { ...outcome, final: { ...outcome.final, ...(moved && { moved }), ...left } }
+}
+
 /**
- * Ends a plan, once. What is open gets its result, partial text is kept for show, then come the outcome and `done`. With
- * `isReleased` the session is free in the same commit. Nothing more of the plan is written after it.
+ * Proposes the end of a plan. What is open gets its result, partial text is kept for show, then come the outcome and `done`. With
+ * `isReleased` the session is free in the same commit. Nothing more of the plan is written after it, unless the proposal is dropped, since
+ * something was said to the plan that it has not read: then it is proposed again.
  */
-export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number, isReleased: boolean): void => {
+export const settle = (
+  run: PlanRun,
+  end: End,
+  outcome: Outcome,
+  now: number,
+  { isReleased, next }: { readonly isReleased: boolean; readonly next: Next | undefined }
+): Outcome => {
   const { journal } = run.given
   run.countUsage()
+  const { asking, untaken } = run.inbox.left(outcome.state === "completed")
+  const moved = new Set(next?.entries)
+  const lost = [...asking.map(({ entry_id }) => entry_id).filter((id) => !moved.has(id)), ...untaken]
+  const told = withEntries(outcome, lost, next)
   const last = lastParts(end, run.snapshot())
-  const finished = run.tasks.finishAll(interrupted, now)
-  journal.append(
-    // In one commit: after a crash between them, the next process would find an answer without the reason why it stopped, or give calls
-    // a second result.
-    [
-      ...finished.changes,
-      ...(last === undefined ? [] : [run.message("assistant", last, now)]),
-      { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) },
-      ...(isReleased ? [{ _tag: "Released" } as const] : [])
-    ],
-    [
-      ...finished.events,
-      outcome.state === "completed" ? { event: "final", data: outcome.final } : { event: "error", data: outcome.error },
-      { event: "done", data: {} }
-    ]
-  )
+  const rest = run.hasLeft ? { changes: [], events: [] } : run.tasks.finishAll(interrupted, now)
+  const messages = last === undefined || run.hasLeft ? [] : [run.message("assistant", last, now)]
+  const changes: ReadonlyArray<PlanChange> = [
+    ...lost.map((id) => entryChanged(id, "untaken")),
+    ...(next === undefined ? [] : next.entries.map((id) => entryChanged(id, "moved", { moved_to: next.plan.plan_id }))),
+    { _tag: "Settled", outcome: told, progress: run.progress, at: fromMillis(now) },
+    ...(next === undefined ? [] : [{ _tag: "Continued", plan: next.plan } as const]),
+    ...(isReleased ? [{ _tag: "Released" } as const] : [])
+  ]
+  const events: ReadonlyArray<PlanEvent> = [
+    ...(next === undefined
+      ? []
+      : next.entries.map((entry_id) => ({
+          event: "inbox.moved" as const,
+          data: { entry_id, moved_to: next.plan.plan_id }
+        }))),
+    told.state === "completed" ? { event: "final", data: told.final } : { event: "error", data: told.error },
+    { event: "done", data: {} }
+  ]
+  // In one commit: after a crash between them, the next process would find an answer without the reason why it stopped, or give calls
+  // a second result.
+  const isCompleted = outcome.state === "completed"
+  if (!isCompleted) {
+    journal.defer([...rest.changes, ...messages], rest.events)
+    run.hasLeft = true
+  }
   journal.seal()
+  // A plan that has completed may go on after all: then its answer is written by its next step.
+  if (isCompleted) journal.propose([...rest.changes, ...messages, ...changes], [...rest.events, ...events], nothing)
+  else journal.propose(changes, events, nothing)
+  return told
 }
+
+const nothing = () => undefined
 
 /** Leaves the plan to the next process. Unless the plan is lost already, also stores that this process shut down in order. */
 export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {

@@ -5,6 +5,10 @@ import { spellingsOf } from "../tool/ToolName.ts"
 
 type Named = Pick<Tool, "agent" | "name" | "skill">
 
+/** Whether the configuration has each call of the tool approved. */
+export const isAlways = (tool: Named, rules: Pick<ApprovalRules, "isAlways">): boolean =>
+  spellingsOf(tool).some(rules.isAlways)
+
 /**
  * Whether calls of a tool are made without asking anybody, whatever the tool is. A request's `never` overrides neither the
  * configuration's `always` nor a skill's; a skill's `never` is the request's `never` for this one tool.

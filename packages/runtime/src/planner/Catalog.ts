@@ -7,7 +7,7 @@ import { agentsOf } from "../config/Presets.ts"
 import type { PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import * as RecipeTool from "../prompt/RecipeTool.ts"
-import type { ApprovalStore } from "../store/ApprovalStore.ts"
+import type { InboxStore } from "../store/InboxStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
@@ -80,7 +80,7 @@ export interface Given {
   readonly permission: Permission
   readonly peers: PeerClient["Service"]
   readonly mcp: McpServers.Given & { readonly client: McpClient["Service"] }
-  readonly approvals: ApprovalStore["Service"]
+  readonly inboxes: InboxStore["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly recipes: RecipeTable
   /** Whether the caller may load the recipe of this name. It is asked again when a recipe is loaded. */

@@ -15,7 +15,7 @@ import { permissionOf } from "../config/Presets.ts"
 import type { McpClient } from "../remote/McpClient.ts"
 import type { PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
-import type { ApprovalStore } from "../store/ApprovalStore.ts"
+import type { InboxStore } from "../store/InboxStore.ts"
 import { questionId } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore, SessionSummary } from "../store/SessionStore.ts"
@@ -34,7 +34,7 @@ import { systemPrompt } from "./SystemPrompt.ts"
 /** What the planner works with. */
 export interface Parts {
   readonly asker: Asker["Service"]
-  readonly approvals: ApprovalStore["Service"]
+  readonly inboxes: InboxStore["Service"]
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
@@ -90,7 +90,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
-  { approvals, config, local, mcp, peers, permissions, sessions, validator }: Parts,
+  { config, inboxes, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun,
   recipes: RecipeTable
 ) {
@@ -105,7 +105,7 @@ const gather = Effect.fnUntraced(function* (
     mcp: { client: mcp, check: checkOutput, isUnattended },
     local,
     sessions,
-    approvals,
+    inboxes,
     recipes,
     allowsRecipe: (name) => permissionNow().recipe(name)
   })

@@ -1,15 +1,17 @@
-import type { AbortReason, Stage } from "@bowline/domain/plan/Outcome"
+import type { AbortReason, Final, Stage } from "@bowline/domain/plan/Outcome"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { MessagePart, Message } from "@bowline/domain/session/Message"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { Effect } from "effect"
 import type { Preset } from "../config/Presets.ts"
 import type { Subject } from "../asking/Retries.ts"
 import type { Journal, Stopped } from "../stream/Journal.ts"
 import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
+import type { PlanInbox } from "./PlanInbox.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
 import type { Resumed } from "./Resumption.ts"
 import { Stages } from "./Stages.ts"
@@ -31,8 +33,16 @@ interface Given extends PlanStart {
   /** Whether another process could resume it. */
   readonly isKept: () => boolean
   readonly journal: Journal
+  /** What is said to it. */
+  readonly inbox: PlanInbox
   readonly uuid: () => string
   readonly measureCall: MeasureCall
+}
+
+/** The answer that ends a plan: what callers are told, and what the history keeps. */
+export interface PlanAnswer {
+  readonly final: Final
+  readonly parts: ReadonlyArray<MessagePart>
 }
 
 /** What ends a plan from outside: an abort, a hand-over to the next process, or a journal that may not write any more. */
@@ -63,6 +73,9 @@ export class PlanRun {
   readonly given: Given
   readonly stages = new Stages()
   readonly tasks: PlanTasks
+  readonly inbox: PlanInbox
+  /** The tools whose calls somebody has approved for the rest of the plan. */
+  readonly approvedTools = new Set<string>()
   /** What closes the connections of its attempts. */
   readonly connections = new Set<() => void>()
   #elsewhere: "handed over" | "lost" | undefined
@@ -73,15 +86,23 @@ export class PlanRun {
   #hasSpoken: boolean
   #ending: Ending | undefined
   #tell: (ending: Ending) => void = () => undefined
+  #complete: (answer: PlanAnswer, mayGoOn: boolean) => Effect.Effect<boolean> = () => Effect.succeed(true)
+  /** Whether what its end leaves in the history is written. */
+  hasLeft = false
 
   constructor(given: Given) {
     const { cost_usd, journal, models, resumed, uuid, isOverdue, measureCall } = given
     this.given = given
+    this.inbox = given.inbox
     this.#models = models
     this.tasks = new PlanTasks({ journal, uuid, isOverdue, measureCall })
     this.#hasSpoken = resumed !== undefined
     this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
     if (resumed === undefined) return
+    for (const { settlement, tool } of resumed.waits.values()) {
+      const entry = settlement?.given?.entry
+      if (entry?.type === "decision" && entry.remember !== undefined) this.approvedTools.add(tool)
+    }
     this.tasks.inherit(resumed.tasks)
     // The plan may end before it comes to those that have not started.
     this.tasks.expect(resumed.unanswered)
@@ -199,6 +220,18 @@ export class PlanRun {
     if (task === undefined) return false
     if (this.#elsewhere === "lost") return task.isIdempotent || task.isKnown()
     return this.#elsewhere === "handed over" || this.given.isOverdue()
+  }
+
+  /** How a plan completes: see `complete`. */
+  onComplete(complete: PlanRun["complete"]): void {
+    this.#complete = complete
+  }
+
+  /**
+   * Ends the plan with this answer, unless somebody has said something that the plan has not read, and it `mayGoOn`. Says whether the plan is over.
+   */
+  complete(answer: PlanAnswer, mayGoOn: boolean): Effect.Effect<boolean> {
+    return this.#complete(answer, mayGoOn)
   }
 
   /** Whether this is the first text of the plan. A resumed plan may have shown some before. */

@@ -9,20 +9,19 @@ import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { PlannerText } from "../prompt/PlannerText.ts"
 import { Recipes } from "../prompt/Recipes.ts"
-import { ApprovalStore } from "../store/ApprovalStore.ts"
+import { InboxStore } from "../store/InboxStore.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
-import { ApprovalDecisions } from "./ApprovalDecisions.ts"
 import * as CallApproval from "./CallApproval.ts"
 import { permitted } from "./CallPermission.ts"
 import * as Conversation from "./Conversation.ts"
 import * as DailyAllowance from "./DailyAllowance.ts"
 import type { PlannerError } from "./PlannerError.ts"
-import type { PlanRun } from "./PlanRun.ts"
+import type { PlanAnswer, PlanRun } from "./PlanRun.ts"
 import * as Step from "./Step.ts"
-import { type PlanAnswer, type Services, StepLoop } from "./StepLoop.ts"
+import { type Services, StepLoop } from "./StepLoop.ts"
 
 /** Runs the loop of plans. */
 export class Planner extends Context.Service<
@@ -39,10 +38,10 @@ export class Planner extends Context.Service<
       const asker = yield* Asker
       const validator = yield* InputValidator
       const permissions = yield* Permissions
-      const approve = CallApproval.make({ rules: config.approvals, decisions: yield* ApprovalDecisions })
+      const approve = CallApproval.make({ rules: config.approvals, inboxes: yield* InboxStore })
       const parts: Conversation.Parts = {
         asker,
-        approvals: yield* ApprovalStore,
+        inboxes: yield* InboxStore,
         config,
         permissions,
         sessions: yield* SessionStore,

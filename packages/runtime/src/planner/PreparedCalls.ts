@@ -7,11 +7,17 @@ import * as ToolName from "../tool/ToolName.ts"
 import type { ToolCall } from "../provider/Provider.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 
-/** A call before it is made: what to dispatch, or why it is refused. */
+/** A call before it is made: what to dispatch, or why it is refused. The model reads a `note` behind the result. */
 export type Prepared = { readonly part: ToolCallPart } & (
-  | { readonly _tag: "Ready"; readonly tool: Tool; readonly input: ToolInput }
+  | { readonly _tag: "Ready"; readonly tool: Tool; readonly input: ToolInput; readonly note?: string }
   /** Another process has started it. Its peer has the task, or the call may be made again. */
-  | { readonly _tag: "Begun"; readonly tool: Tool; readonly input: ToolInput; readonly task: StoredTask }
+  | {
+      readonly _tag: "Begun"
+      readonly tool: Tool
+      readonly input: ToolInput
+      readonly task: StoredTask
+      readonly note?: string
+    }
   | {
       readonly _tag: "Refused"
       readonly tool: Tool | undefined

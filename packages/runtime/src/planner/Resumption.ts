@@ -8,6 +8,7 @@ import { type EventRow, toEvent } from "../store/EventRow.ts"
 import type { Lack } from "../store/StoredRequest.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { Tool } from "../tool/Tool.ts"
+import type { StoredWait } from "../store/InboxStore.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
 /** The attempts of a step that has no answer yet: the number of the last one, and those that readers have seen text of. */
@@ -31,6 +32,8 @@ export interface Resumed {
   readonly seen: ReadonlySet<string>
   /** The calls of its last step whose approval was requested, with the decisions that readers have seen. */
   readonly approvals: ReadonlyMap<TaskId, { readonly decision: GivenDecision | undefined }>
+  /** What its calls wait for, or waited for last. */
+  readonly waits: ReadonlyMap<TaskId, StoredWait>
 }
 
 /** How many deaths a plan may have. Beyond that, the plan itself may be what kills its processes. */
@@ -116,24 +119,37 @@ const approvalsOf = (rows: ReadonlyArray<EventRow>): Resumed["approvals"] => {
   return approvals
 }
 
+const decodeTaken = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ step: Schema.Int })))
+
+/** Whether the last step, of this number, has its answer: a call of it has begun, or the next step has taken a text. */
+const isAnswered = (steps: number, rows: ReadonlyArray<EventRow>): boolean =>
+  rows.some(
+    ({ event, payload }) =>
+      event === "task.started" ||
+      event === "approval.requested" ||
+      (event === "inbox.taken" && decodeTaken(payload).step > steps)
+  )
+
 /** Reads from the store how far the plan has come. */
 export const read = ({
   plan,
   tail,
   tasks,
-  unanswered
-}: Pick<AbandonedPlan, "plan" | "tail" | "tasks" | "unanswered">): Resumed => {
+  unanswered,
+  waits
+}: Pick<AbandonedPlan, "plan" | "tail" | "tasks" | "unanswered" | "waits">): Resumed => {
   const { model, steps, tool_calls, retries, usage, cost_usd } = plan
   const has = (event: EventRow["event"]) => tail.some((row) => row.event === event)
   const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
   return {
     progress: { model, steps, tool_calls, retries, usage, cost_usd },
     isAsked: has("plan") || has("step"),
-    attempts: has("step") && !has("task.started") && !has("approval.requested") ? attemptsOf(tail) : undefined,
+    attempts: has("step") && !isAnswered(steps, tail) ? attemptsOf(tail) : undefined,
     tasks,
     unanswered,
     seen: new Set(tail.filter(isOfTask).map(({ payload }) => payload)),
-    approvals: approvalsOf(tail)
+    approvals: approvalsOf(tail),
+    waits: new Map(waits.map((wait) => [wait.task_id, wait]))
   }
 }
 

@@ -1,7 +1,7 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
-import type { ApprovalStore } from "../store/ApprovalStore.ts"
+import type { InboxStore } from "../store/InboxStore.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -14,21 +14,21 @@ import * as ToolChanges from "./ToolChanges.ts"
 
 interface Given {
   readonly mcp: McpServers.Given
-  readonly approvals: ApprovalStore["Service"]
+  readonly inboxes: InboxStore["Service"]
 }
 
 /** Compares the tools of MCP servers with what the caller knows of them. */
 const meet = Effect.fnUntraced(function* (
   tools: Iterable<Tool>,
   run: PlanRun,
-  { approvals }: Given
+  { inboxes }: Given
 ): Effect.fn.Return<void, StorageError> {
   const known = Array.from(tools).flatMap(({ trust }) =>
     trust === undefined || trust.known === null ? [] : [{ trust, id: trust.known }]
   )
   const digests = new Map(known.map(({ id, trust }) => [id, trust.digest]))
   const now = fromMillis(yield* Clock.currentTimeMillis)
-  const standing = yield* retryWhileAway(approvals.meetTools(run.given.caller, digests, now))
+  const standing = yield* retryWhileAway(inboxes.meetTools(run.given.caller, digests, now))
   for (const { id, trust } of known) trust.isChanged = standing.get(id) !== trust.digest
 })
 

@@ -3,17 +3,18 @@ import { Effect, Exit } from "effect"
 import * as Spans from "../telemetry/Spans.ts"
 
 /** Stages with a span of their own. Attempts and calls have theirs, which say more. */
-const waits: ReadonlySet<Stage> = new Set(["queue", "backoff", "approval", "compaction"])
+const waits: ReadonlySet<Stage> = new Set(["queue", "backoff", "approval", "client", "compaction"])
 
 /** What a plan waits for, one stage at a time. An abort, a time-out or a failure names the stage in which it came. */
 export class Stages {
   readonly #entered: Array<Stage> = []
   #failedIn: Stage | null | undefined
 
-  /** The order of precedence while a plan waits for several things: `tool` comes first, then `approval`. */
+  /** The order of precedence while a plan waits for several things: `tool` comes first, then `approval` and `client`. */
   get current(): Stage | null {
     if (this.#entered.includes("tool")) return "tool"
     if (this.#entered.includes("approval")) return "approval"
+    if (this.#entered.includes("client")) return "client"
     return this.#entered.at(-1) ?? null
   }
 

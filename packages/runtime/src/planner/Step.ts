@@ -2,7 +2,7 @@ import { EmptyAnswer, ProviderError } from "@bowline/domain/provider/ProviderErr
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import type { FinishedAnswer, ModelRequest } from "../asking/AnswerAttempt.ts"
 import type { Asker } from "../asking/Asker.ts"
 import { textOf } from "../asking/Assembly.ts"
@@ -31,6 +31,10 @@ export interface Asked {
   readonly shorten: Effect.Effect<boolean, StorageError>
   /** The attempts of the process that had the plan before. The step retracts what they have shown. */
   readonly before: Attempts | undefined
+  /** Returns when the answer is to be given up, since somebody has said something that counts now. */
+  readonly urgent: Effect.Effect<void>
+  /** Takes what was said. The next question has it. */
+  readonly steer: Effect.Effect<void, ProviderError | StorageError>
 }
 
 /** Runs the steps of plans. A step asks for one answer, in as many attempts as it takes, and shows it while it comes. */
@@ -85,6 +89,16 @@ const joined = (
   return { finish, calls, dropped, parts, text: textOf(parts), usage, isEnough }
 }
 
+/** Readers discard what the step has shown. What its attempt has used counts; it has not failed. */
+const retract = (run: PlanRun, state: StepState): void => {
+  const step = run.progress.steps
+  for (const attempt of state.shown) {
+    run.given.journal.emit({ event: "text.retract", data: { step, attempt, reason: "steered" } })
+  }
+  state.retractAll()
+  run.countUsage()
+}
+
 const answerTo = Effect.fnUntraced(function* (
   asker: Asker["Service"],
   run: PlanRun,
@@ -112,7 +126,18 @@ const answerTo = Effect.fnUntraced(function* (
   })
   for (;;) {
     const { mayCall } = asked
-    const answer = joined(kept, yield* asking.ask(() => request), { mayCall, isLimited })
+    const answering = Effect.asSome(asking.ask(() => request))
+    const given = yield* Effect.raceFirst(answering, Effect.as(asked.urgent, Option.none()))
+    if (Option.isNone(given)) {
+      retract(run, state)
+      yield* asked.steer
+      kept = []
+      continued = Continuation.notContinued
+      tail = []
+      isLimited = run.given.request.sampling?.max_tokens !== undefined
+      continue
+    }
+    const answer = joined(kept, given.value, { mayCall, isLimited })
     state.keepText()
     const next = Continuation.next(answer, continued)
     if (Continuation.isEmpty(answer)) {

@@ -1,6 +1,6 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
 import type { SkillCall } from "@bowline/domain/plan/PlanRequest"
-import type { MessagePart } from "@bowline/domain/session/Message"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect } from "effect"
 import * as Assembly from "../asking/Assembly.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
@@ -17,19 +17,12 @@ import type { Conversation } from "./Conversation.ts"
 import type * as DailyAllowance from "./DailyAllowance.ts"
 import { stopReason, withheld } from "./Decision.ts"
 import * as FinalAnswer from "./FinalAnswer.ts"
-import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
 import type { Attempts } from "./Resumption.ts"
 import { answerWith, resultIn } from "./SkillCall.ts"
 import type * as Step from "./Step.ts"
 import * as ToolCalls from "./ToolCalls.ts"
-
-/** The answer that ends a plan: what callers are told, and what the history keeps. */
-export interface PlanAnswer {
-  readonly final: Final
-  readonly parts: ReadonlyArray<MessagePart>
-}
 
 /** What the steps of a plan work with. */
 export interface Services {
@@ -93,7 +86,7 @@ export class StepLoop {
     const { answer, left, stop } = yield* this.#ask(next)
     return stop === undefined
       ? { next: yield* this.#step(answer, left) }
-      : yield* this.#end(answer, stop, next.isRepair)
+      : yield* this.#end(answer, stop, next.isRepair, this.#mayGoOn(left))
   })
 
   /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
@@ -122,7 +115,9 @@ export class StepLoop {
     const { lastAnswer, prompt } = this.#conversation
     if (lastAnswer === undefined) yield* this.#step(answerWith(call), yield* this.#services.allowance(this.#run))
     const text = yield* resultIn(prompt.messages, call)
-    return { final: yield* this.#final("stop", text), parts: [{ type: "text" as const, text }] }
+    const answer = { final: yield* this.#final("stop", text), parts: [{ type: "text" as const, text }] }
+    yield* this.#run.complete(answer, false)
+    return answer
   }
 
   /** Asks for the next answer, unless the calls lead nowhere, and says why it ends the plan, if it does. */
@@ -132,6 +127,8 @@ export class StepLoop {
     const { preferences } = run.given.request
     if (loop.failure !== undefined) return yield* loop.failure
     yield* refreshTools
+    const number = run.progress.steps + (before === undefined ? 1 : 0)
+    yield* this.#takeTexts(number)
     const step = run.beginStep()
     const left = yield* this.#services.allowance(run)
     yield* prompt.fit
@@ -155,21 +152,66 @@ export class StepLoop {
       question: () => request(mustAnswer, corrections),
       mayCall: !mustAnswer,
       shorten: prompt.shorten,
-      before
+      before,
+      urgent: run.inbox.urgent,
+      steer: Effect.andThen(
+        Effect.suspend(() => this.#takeTexts(number)),
+        prompt.fit
+      )
     })
     return { answer, left, stop: stopReason(answer, withholding) }
   }
 
-  /** Takes the answer that ends the plan, or has it repaired. */
-  *#end(
-    answer: Step.Given,
-    stop_reason: Final["stop_reason"],
-    isRepair: boolean
-  ): Effect.fn.Return<PlanAnswer | { readonly next: Next }, PlannerError> {
-    const judged = yield* FinalAnswer.judge(this.#services.validator, this.#run, answer.text, isRepair)
-    if (judged._tag === "Rejected") return { next: { ...afresh, corrections: judged.repair, isRepair: true } }
-    const final = { ...(yield* this.#final(stop_reason, answer.text)), ...judged.output }
-    return { final, parts: Assembly.inOrder(answer.parts, answer.calls, []) }
+  /**
+   * Takes what was said to the plan for this step, each text as a message of the user, behind the `answer` that it may have come too late for. Says
+   * whether there was something.
+   */
+  #takeTexts(step: number, answer?: Step.Given): Effect.Effect<boolean, StorageError> {
+    const { inbox } = this.#run
+    if (inbox.texts.length === 0) return Effect.succeed(false)
+    return Effect.gen({ self: this }, function* () {
+      const { prompt } = this.#conversation
+      const now = yield* Clock.currentTimeMillis
+      const partsOf = (text: string) => [{ type: "text", text }] as const
+      const said = answer === undefined ? [] : [Assembly.inOrder(answer.parts, answer.calls, [])]
+      const taken = yield* inbox.take(step, (texts) => [
+        ...said.map((parts) => this.#run.message("assistant", parts, now)),
+        ...texts.map(({ text }) => this.#run.message("user", partsOf(text), now))
+      ])
+      if (taken.length === 0) return false
+      const usage = answer?.usage
+      for (const parts of said) {
+        prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
+      }
+      for (const { text } of taken) prompt.add({ role: "user", parts: partsOf(text) })
+      return true
+    })
+  }
+
+  /** Whether another step may follow the last one. */
+  #mayGoOn(left: DailyAllowance.Allowance): boolean {
+    const { loop } = this.#conversation
+    const { preferences } = this.#run.given.request
+    return withheld(this.#run.progress, preferences, { mayCall: true, isLooping: loop.isExhausted, left }) === undefined
+  }
+
+  /**
+   * Takes the answer that ends the plan, or has it repaired. Where somebody has said something behind the question, the answer is one more message,
+   * and a step follows: the store decides which of the two came first.
+   */
+  *#end(answer: Step.Given, stop_reason: Final["stop_reason"], isRepair: boolean, mayGoOn: boolean) {
+    const run = this.#run
+    for (;;) {
+      if (mayGoOn && (yield* this.#takeTexts(run.progress.steps + 1, answer))) {
+        run.endStep()
+        return { next: afresh }
+      }
+      const judged = yield* FinalAnswer.judge(this.#services.validator, run, answer.text, isRepair)
+      if (judged._tag === "Rejected") return { next: { ...afresh, corrections: judged.repair, isRepair: true } }
+      const final = { ...(yield* this.#final(stop_reason, answer.text)), ...judged.output }
+      const ending = { final, parts: Assembly.inOrder(answer.parts, answer.calls, []) }
+      if (yield* run.complete(ending, mayGoOn)) return ending
+    }
   }
 
   #final(stop_reason: Final["stop_reason"], text: string): Effect.Effect<Final> {

@@ -40,6 +40,13 @@ export class StepState {
     this.#shownText = this.#keptText
   }
 
+  /** Drops what all attempts have shown. */
+  retractAll(): void {
+    this.shown.clear()
+    this.#keptText = ""
+    this.#shownText = ""
+  }
+
   /** The provider has reported what the running attempt has used so far. */
   reportUsage(usage: AttemptUsage): void {
     this.#usage = usage

@@ -227,7 +227,7 @@ class StepCalls {
     const { task_id, tool } = prepared.part
     const { text } = Envelope.truncate(result.content, this.#options.resultLimit)
     const isRemote = prepared._tag !== "Refused" && (prepared.tool.kind === "peer" || prepared.tool.kind === "mcp")
-    const { verified = "unknown", note } = result
+    const { verified = "unknown", note = prepared._tag === "Refused" ? undefined : prepared.note } = result
     const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
     const said = isRemote ? Envelope.wrap(this.#options.delimiter, source, text) : text
     const content = note === undefined ? said : `${said}\n${note}`

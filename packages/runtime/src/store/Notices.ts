@@ -1,7 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 
 /** What replicas tell one another. A notice only says where to look; the truth is in the store. */
@@ -16,8 +15,8 @@ export const Notice = Schema.TaggedUnion({
   AbortRequested: { plan_id: PlanId },
   /** A newer question waits for the session of these plans: each of them ends as soon as nobody reads it. */
   Outdated: { plan_ids: Schema.Array(PlanId) },
-  /** Somebody has decided about a call of the plan. */
-  ApprovalDecided: { plan_id: PlanId, task_id: TaskId },
+  /** The plan's inbox has an entry more, or one less, or a wait of the plan has ended. */
+  InboxChanged: { plan_id: PlanId },
   /** The client of the plan has come back to `reader`: others no longer read the plan in its place. */
   ClientBack: { reader: Schema.String, plan_id: PlanId },
   /** The plan has new events. */

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PendingApproval } from "@bowline/domain/plan/Approval"
-import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
+import type { EntryState, Waiting } from "@bowline/domain/plan/Inbox"
+import type { AbortReason, EntryId, Outcome, Stage } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
@@ -12,7 +12,7 @@ import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { Context, type Duration, Effect, type Option, type Schema, type Scope } from "effect"
 import type { Route } from "../remote/PeerClient.ts"
-import type { KnownToolId } from "./ApprovalStore.ts"
+import type { InboxContent, KnownToolId, OpenWait, StoredWait } from "./InboxStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 import type { Compaction, HandedBack } from "./SessionStore.ts"
@@ -111,12 +111,26 @@ export type PlanChange =
       readonly error: TaskError | null
       readonly at: string
     }
-  /** A call waits for a decision. An approval makes `tool_digest` the one by which the caller knows `known_tool`, where there is one. */
+  /**
+   * A call waits for somebody. It is the one wait of the call: what the call waited for before has been settled. An approval makes `tool_digest` the
+   * one by which the caller knows `known_tool`, where there is one. It ends at `expires_at`, ISO 8601 in UTC.
+   */
   | ({
-      readonly _tag: "ApprovalRequested"
+      readonly _tag: "WaitOpened"
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
-    } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
+    } & OpenWait &
+      Pick<Waiting, "task_id" | "agent" | "input" | "why" | "message" | "data" | "url" | "expires_at">)
+  /** What the plan has done with an entry of its inbox: it has told its readers of it (`accepted`, `withdrawn`), or has come to its end. */
+  | {
+      readonly _tag: "EntryChanged"
+      readonly entry_id: EntryId
+      readonly state: EntryState
+      readonly step: number | null
+      readonly moved_to: PlanId | null
+    }
+  /** Comes with `Settled`: the next plan of the session is created in the same write, and is queued. Its question are texts that this one has not taken. */
+  | { readonly _tag: "Continued"; readonly plan: NewPlan }
   /** What the plan has come to: the text of `PlanGist`, or null if that is too long, and when its first text came, if that is known by now. */
   | { readonly _tag: "Summed"; readonly gist: string | null; readonly firstTokenAt: string | null }
   /**
@@ -144,7 +158,18 @@ export interface PlanCommit {
   readonly guard: Guard
   readonly changes: ReadonlyArray<PlanChange>
   readonly events: ReadonlyArray<EventRow>
+  /**
+   * How much of the plan's inbox its process has read: see `InboxContent`. A commit that `closes` takes entries, or ends the plan: it is stored
+   * only if that is all there is.
+   */
+  readonly inbox?: { readonly seen: number; readonly closes: boolean }
 }
+
+/**
+ * What is to be known of a commit besides that it is stored. `refused`: its guard no longer holds, or the plan is over; nothing was written.
+ * `unread`: it closes the plan, whose inbox has more than its process has read; nothing was written. `behind`: it is stored, and there is more.
+ */
+export type Committed = "refused" | "unread" | "behind"
 
 /** What has to be known of a plan to tell its end. */
 export type ToldFacts = Pick<Plan, "plan_id" | "state" | "final" | "error">
@@ -215,6 +240,9 @@ export interface AbandonedPlan {
   readonly tasks: ReadonlyArray<StoredTask>
   /** What is on its row of what it has come to. */
   readonly gist: Schema.Json | null
+  readonly inbox: InboxContent
+  /** What its calls wait for, or waited for last. */
+  readonly waits: ReadonlyArray<StoredWait>
   /** The calls that its history has no result for, in their order: some of them may not have started. */
   readonly unanswered: ReadonlyArray<TaskId>
 }
@@ -266,11 +294,11 @@ export class PlanStore extends Context.Service<
       now: string
     ) => Effect.Effect<Option.Option<PlanId>, IdempotencyConflict | StorageError>
     /**
-     * Writes a batch durably, in one transaction. It has one commit of each plan at most. Returns the plans whose guard no longer holds or that are over already; nothing
-     * was written for them. After `Unavailable` the batch may be stored, or may still become stored. The caller writes the same
+     * Writes a batch durably, in one transaction; a plan that is continued has one of its own. It has one commit of each plan at most. Returns the plans of which
+     * there is more to be known than that their commit is stored. After `Unavailable` the batch may be stored, or may still become stored. The caller writes the same
      * batch again, and it is stored once.
      */
-    readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
+    readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlyMap<PlanId, Committed>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** The plan with what it has come to, and with its `echo`, if it has one. Another owner's plan is not found. One statement, one row. */

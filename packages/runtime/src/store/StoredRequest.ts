@@ -1,6 +1,6 @@
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Option, Predicate, Record, Result, Schema } from "effect"
+import { Option, Predicate, Record, Result, Schema, Struct } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import { canonicalJson } from "./CanonicalJson.ts"
 import { seal, type SealingKey, unseal } from "./Sealing.ts"
@@ -83,6 +83,16 @@ const withoutSecrets = (request: typeof Request.Type) => {
 const withAgents = (request: typeof Request.Type) =>
   request.agents === undefined ? { ...request, agents: [], came_without_agents: true } : request
 
+/** A former version does not know it. A plan that was created had nobody to say it to: it waits like any other. */
+const withoutSteering = (request: typeof Request.Type) => {
+  const preferences = Schema.decodeUnknownOption(Fields)(request["preferences"])
+  return Option.match(preferences, {
+    onNone: () => request,
+    onSome: (given) =>
+      given["on_busy"] === "steer" ? { ...request, preferences: { ...given, on_busy: "queue" } } : request
+  })
+}
+
 /** A request as a caller would send it. */
 export const written = Schema.encodeSync(PlanRequest)
 
@@ -92,7 +102,7 @@ export const written = Schema.encodeSync(PlanRequest)
  * a key they are left out.
  */
 export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest => {
-  const { secrets, stored } = withoutSecrets(withAgents(decodeRequest(sent)))
+  const { secrets, stored } = withoutSecrets(withoutSteering(withAgents(decodeRequest(sent))))
   const sealWith = (key: SealingKey) =>
     seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
   const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)
@@ -105,6 +115,9 @@ export const isWhole = (request: PlanRequest, key: Key): boolean =>
 
 /** Why a stored request is of no use: a secret of it is not stored, this process has another key, or another version has written it. */
 export type Lack = "secret" | "key" | "shape"
+
+/** The texts that a plan could not take are one question of its next plan, and may be longer together than a caller's. */
+const decodeStored = Schema.decodeUnknownOption(PlanRequest.mapFields(Struct.assign({ question: Schema.String })))
 
 /** The request that was stored, without what the session keeps of it: its `history` and `prior_summary`. */
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result.Result<PlanRequest, Lack> =>
@@ -147,7 +160,7 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result
       if (server["headers"] === null) lack = "secret"
       return server
     })
-    const whole = Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents, mcp_servers })
+    const whole = decodeStored({ ...kept, agents, mcp_servers })
     return yield* Result.fromOption(whole, () => lack)
   })
 

@@ -2,7 +2,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Result } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
-import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
+import { type Committed, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
 
 const lag = histogram({
@@ -21,10 +21,11 @@ const waiting = gauge({
 const firstWait = 100
 const longestWait = 1_000
 
-/** All that one plan has to write at this time. One of its three ends is called; `refused` also when `stored` throws. */
+/** All that one plan has to write at this time. One of its ends is called; `refused` also when `stored` throws. */
 export interface Taken {
   readonly commit: PlanCommit
-  readonly stored: () => void
+  readonly stored: (isBehind: boolean) => void
+  readonly unread: () => void
   readonly refused: () => void
   readonly failed: (error: StorageError) => void
 }
@@ -62,11 +63,11 @@ export class GroupCommit extends Context.Service<
       }
       yield* observe(waiting.of({}), age)
 
-      /** Commits until the database has answered, and gives the plans that may write no more. */
+      /** Commits until the database has answered, and gives what is to be known of the commits. */
       const commit = (
         commits: ReadonlyArray<PlanCommit>,
         wait = firstWait
-      ): Effect.Effect<ReadonlySet<PlanId>, StorageError> =>
+      ): Effect.Effect<ReadonlyMap<PlanId, Committed>, StorageError> =>
         store.commit(commits).pipe(
           Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
           Effect.catchTag("StorageError", (error) =>
@@ -85,7 +86,7 @@ export class GroupCommit extends Context.Service<
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
         commit(batch.map(({ commit }) => commit)).pipe(
-          Effect.flatMap((refused) => complete(batch, refused)),
+          Effect.flatMap((committed) => complete(batch, committed)),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.
@@ -144,10 +145,15 @@ const inRounds = (batch: ReadonlyArray<Taken>): ReadonlyArray<ReadonlyArray<Take
   return rounds
 }
 
-const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> => {
+const tell = (taken: Taken, committed: Committed | undefined): unknown => {
+  if (committed === "refused") return taken.refused()
+  return committed === "unread" ? taken.unread() : taken.stored(committed === "behind")
+}
+
+const complete = (batch: ReadonlyArray<Taken>, committed: ReadonlyMap<PlanId, Committed>): Effect.Effect<void> => {
   const bugs: Array<unknown> = []
   for (const taken of batch) {
-    const told = Result.try(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored()))
+    const told = Result.try(() => tell(taken, committed.get(taken.commit.plan_id)))
     if (Result.isSuccess(told)) continue
     // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
     bugs.push(told.failure)

@@ -20,6 +20,9 @@ export type Stopped = LeaseLost | StorageError
 /** The last event of a plan that is stored. */
 export type Head = Pick<PlanFrame, "seq" | "at">
 
+/** What has become of a proposal. `stopped`: the plan must stop, and nobody waits on. `late`: nothing is known in time. */
+export type Proposed = "stored" | "unread" | "stopped" | "late"
+
 /** How many events, and how many bytes of events and facts, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
 const maxBytes = 262_144
@@ -44,6 +47,18 @@ export class Journal implements Source {
   #changes: Array<PlanChange> = []
   #bytes = 0
   #sealed = false
+  /** How much of the plan's inbox is read. */
+  #seen: number
+  readonly #onBehind: () => void
+  /** What is only stored if the whole inbox is read. */
+  #proposal:
+    | {
+        readonly changes: ReadonlySet<PlanChange>
+        readonly events: ReadonlySet<PlanEvent>
+        readonly dropped: () => void
+      }
+    | undefined
+  #isUnread = false
   #releases = false
   /** What the plan has come to; undefined if that is not known. */
   #gist: PlanGist.PlanGist | undefined
@@ -53,7 +68,7 @@ export class Journal implements Source {
   /** Called whenever a batch is stored, and when the plan must stop. */
   readonly #waiters = new Set<() => void>()
 
-  /** `onStopped` is called once at most: the plan must stop. */
+  /** `onStopped` is called once at most: the plan must stop. `onBehind` is called when the plan's inbox has more than was read. */
   constructor(
     plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
     guard: Guard,
@@ -61,7 +76,9 @@ export class Journal implements Source {
     gist: PlanGist.PlanGist | undefined,
     live: LivePlan,
     notify: (source: Source) => void,
-    onStopped: (why: Stopped) => void
+    onStopped: (why: Stopped) => void,
+    seen: number,
+    onBehind: () => void
   ) {
     this.#plan = plan
     this.#guard = guard
@@ -71,6 +88,13 @@ export class Journal implements Source {
     this.#live = live
     this.#notify = notify
     this.#onStopped = onStopped
+    this.#seen = seen
+    this.#onBehind = onBehind
+  }
+
+  /** So much of the plan's inbox is read. */
+  read(count: number): void {
+    this.#seen = count
   }
 
   /** The guard of the next write. */
@@ -94,12 +118,51 @@ export class Journal implements Source {
   defer(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
     // An empty append is never written: a flush would wait for it in vain.
     if (this.#sealed || changes.length + events.length === 0) return
+    this.#add(changes, events)
+  }
+
+  #add(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
     this.#changes.push(...changes)
     this.#events.push(...events)
     if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true
     for (const event of events) this.#bytes += bytesOf(event)
     if (changes.length > 0) this.#bytes += sizeOf(changes)
     this.#appended++
+  }
+
+  /**
+   * Appends what is stored only if the whole inbox of the plan is read, with all that was appended before. If it is not, the proposal is `dropped`, and
+   * what came with it waits for the next write. A sealed journal takes one, too: the end of the plan.
+   */
+  propose(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>, dropped: () => void): void {
+    this.#add(changes, events)
+    this.#isUnread = false
+    this.#proposal = { changes: new Set(changes), events: new Set(events), dropped }
+    this.#notify(this)
+  }
+
+  /** The same in the middle of a plan, up to the answer: whether it is stored. Waits for its interruption if the plan is over. */
+  proposed(
+    changes: ReadonlyArray<PlanChange>,
+    events: ReadonlyArray<PlanEvent>,
+    dropped: () => void
+  ): Effect.Effect<boolean, StorageError> {
+    return Effect.suspend(() => {
+      if (this.#sealed) return Effect.never
+      this.propose(changes, events, dropped)
+      const isStored = this.mark()
+      const answered = this.#until(() => this.#isUnread || isStored())
+      return Effect.andThen(
+        withinAwayLimit(answered),
+        Effect.suspend(() => (this.#sealed ? Effect.never : Effect.succeed(isStored())))
+      )
+    })
+  }
+
+  /** Appends what readers are told of the inbox: also between two proposals of the plan's end. */
+  tell(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
+    if (!this.#sealed) this.append(changes, events)
+    else if (this.#isUnread && changes.length > 0) this.#add(changes, events)
   }
 
   emit(event: PlanEvent): void {
@@ -128,6 +191,11 @@ export class Journal implements Source {
     this.#sealed = true
   }
 
+  /** The plan goes on: its end was not stored. */
+  reopen(): void {
+    this.#sealed = false
+  }
+
   /** Waits for the writer while too much waits to be written. */
   readonly keepUp: Effect.Effect<void, StorageError> = Effect.suspend(() =>
     this.#events.length > maxBacklog || this.#bytes > maxBytes ? this.flush : Effect.void
@@ -149,14 +217,19 @@ export class Journal implements Source {
   readonly written: Effect.Effect<void> = Effect.suspend(() => this.#until(this.mark()))
 
   /**
-   * Waits until all that was appended so far is stored, and says whether it is: not if the plan must stop for a reason for which
-   * nobody waits on. Undefined if it took longer than so many milliseconds.
+   * Waits until it is known what has become of the proposal, or of all that was appended so far if there is none. It is `stopped` if the plan
+   * must stop for a reason for which nobody waits on, and `late` after so many milliseconds.
    */
-  settled(isHopeless: (why: Stopped) => boolean, withinMs = Infinity): Effect.Effect<boolean | undefined> {
+  settled(isHopeless: (why: Stopped) => boolean, withinMs = Infinity): Effect.Effect<Proposed> {
     return Effect.withFiber(({ context }) => {
       const isStored = this.mark()
-      const isKnown = () => isStored() || (this.#stopped !== undefined && isHopeless(this.#stopped))
-      if (isKnown()) return Effect.succeed(isStored())
+      const known = (): Proposed | undefined => {
+        if (this.#isUnread) return "unread"
+        if (isStored()) return "stored"
+        return this.#stopped !== undefined && isHopeless(this.#stopped) ? "stopped" : undefined
+      }
+      const now = known()
+      if (now !== undefined) return Effect.succeed(now)
       let isLate = false
       const giveUp = () => {
         isLate = true
@@ -164,10 +237,10 @@ export class Journal implements Source {
       }
       const until = Effect.acquireUseRelease(
         Effect.sync(() => Alarm.set(withinMs, giveUp, context)),
-        () => this.#until(() => isLate || isKnown()),
+        () => this.#until(() => isLate || known() !== undefined),
         (cancelAlarm) => Effect.sync(cancelAlarm)
       )
-      return Effect.map(until, () => (isKnown() ? isStored() : undefined))
+      return Effect.map(until, () => known() ?? "late")
     })
   }
 
@@ -216,6 +289,8 @@ export class Journal implements Source {
     const gist = this.#gist
     const changes = this.#changes
     const until = this.#appended
+    const proposal = this.#proposal
+    this.#proposal = undefined
     const first = this.#head + 1
     const time = fromMillis(now)
     const at = time > this.#at ? time : this.#at
@@ -236,10 +311,30 @@ export class Journal implements Source {
       return undefined
     }
     return {
-      commit: { ...this.#plan, guard: this.#guard, ...written.success },
-      stored: () => {
+      commit: {
+        ...this.#plan,
+        guard: this.#guard,
+        ...written.success,
+        inbox: { seen: this.#seen, closes: proposal !== undefined }
+      },
+      stored: (isBehind) => {
         this.#stored = until
         this.#live.publish(events.map((event, index) => toFrame(first + index, at, event)))
+        this.#advance()
+        if (isBehind) this.#onBehind()
+      },
+      unread: () => {
+        // No reader has seen these events, so that their numbers can be given again.
+        this.#head = first - 1
+        this.#gist = gist
+        this.#changes = [...changes.filter((change) => proposal?.changes.has(change) !== true), ...this.#changes]
+        this.#events = [...events.filter((event) => proposal?.events.has(event) !== true), ...this.#events]
+        proposal?.dropped()
+        // The plan's end may have been proposed meanwhile: it has an answer of its own.
+        if (this.#proposal === undefined) {
+          this.#isUnread = true
+          this.#releases = false
+        } else this.#notify(this)
         this.#advance()
       },
       refused: () => this.lose(),
@@ -248,7 +343,7 @@ export class Journal implements Source {
         this.#head = first - 1
         // It may be what was rejected.
         this.#gist = undefined
-        const settled = changes.filter(({ _tag }) => _tag === "Settled" || _tag === "Released")
+        const settled = changes.filter(({ _tag }) => _tag === "Settled" || _tag === "Released" || _tag === "Continued")
         if (settled.length === 0 || changes.length === settled.length) {
           this.#stop(error)
           return
@@ -256,6 +351,7 @@ export class Journal implements Source {
         // A rejection of earlier rows must not lose the end of the plan.
         this.#changes = settled
         this.#events = events.slice(-2)
+        this.#proposal = proposal
         this.#notify(this)
       }
     }

@@ -5,7 +5,7 @@ import { counter } from "./Instrument.ts"
 export const names = [
   "abort_requests_failed",
   "alarm_failed",
-  "approval_decisions_failed",
+  "inbox_read_failed",
   "compaction_failed",
   "configuration_needs_restart",
   "configuration_unusable",

@@ -2,7 +2,7 @@ import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEv
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
 import type { OpenTask, PeerEvent } from "../remote/PeerClient.ts"
-import type { KnownToolId } from "../store/ApprovalStore.ts"
+import type { KnownToolId } from "../store/InboxStore.ts"
 
 /** A JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
 export type JsonSchema = { readonly [key: string]: Schema.Json }

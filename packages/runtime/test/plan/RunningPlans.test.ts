@@ -28,7 +28,8 @@ describe("RunningPlans", () => {
     }).pipe(
       Effect.provide(
         layer({
-          script: () => [say("fine")],
+          // The commit that dies has not yet the end.
+          script: () => [wait("100 millis"), say("fine")],
           disturb: ({ commit }) => ({
             commit: (batch) =>
               Effect.suspend(() => {

@@ -1,4 +1,5 @@
 import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
+import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { ApprovalConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { TaskId } from "@bowline/domain/tool/TaskState"
@@ -12,7 +13,7 @@ import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
-import { ApprovalStore } from "../../src/store/ApprovalStore.ts"
+import { InboxStore } from "../../src/store/InboxStore.ts"
 import { bob, names } from "../plan/Bob.ts"
 
 const ann = CallerName.make("ann")
@@ -175,7 +176,9 @@ describe("a call that needs an approval", () => {
     Effect.gen(function* () {
       const { events, plan_id, reader } = yield* ask()
       const { task_id } = single(events, "approval.requested")
-      yield* (yield* ApprovalStore).decide({ plan_id, task_id }, { decision: "approve", by: ann })
+      const entry = { type: "decision", task_id, decision: "approve" } as const
+      const entry_id = EntryId.make("entry_00000000-0000-4000-8000-000000000000")
+      yield* (yield* InboxStore).accept({ plan_id, entry_id, by: ann, owner: undefined, entry })
       yield* pass("5 seconds")
       yield* Fiber.join(reader)
       assert.strictEqual(single(events, "approval.resolved").by, ann)

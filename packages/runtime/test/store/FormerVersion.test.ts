@@ -59,8 +59,12 @@ describe("the former version", () => {
     reads("request", store({ question: "What?" }, planId, key).request)
   })
 
-  for (const event of PlanEvent.members) {
+  // It takes no plan further that somebody has talked to: one that falls to it is taken over again.
+  const isNew = (name: string) => name === "waiting" || name.startsWith("inbox.")
+  for (const event of PlanEvent.members.filter(({ fields }) => !isNew(fields.event.schema.literal))) {
     it.prop(`reads what is stored of the event ${event.fields.event.schema.literal}`, { event }, ({ event }) => {
+      // Nor does it show the end of one that waited for somebody else than an approver.
+      if (event.event === "error" && event.data.stage === "client") return
       for (const { payload } of fromEvents(1, "2026-01-02T03:04:05.678Z", [event])) {
         reads("event", { event: event.event, data: JSON.parse(payload) as unknown })
       }

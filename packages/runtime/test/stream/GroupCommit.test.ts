@@ -7,7 +7,7 @@ import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Effect, Fiber, Layer, Scheduler, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { type Committed, type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
 import { Journal, type Stopped } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
@@ -47,7 +47,9 @@ const setUp = (commit: Commit) => {
         undefined,
         live,
         writer.notify,
-        (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why))
+        (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why)),
+        0,
+        () => undefined
       )
       const say = (delta: string) => journal.emit({ event: "text.delta", data: { step: 1, attempt: 1, delta } })
       return { live, journal, say, stopped: Deferred.await(stopped) }
@@ -68,7 +70,7 @@ class CountingScheduler extends Scheduler.MixedScheduler {
 
 const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
 const poison = new StorageError({ reason: new Rejected({ cause: "no such column" }) })
-const accept = Effect.succeed(new Set<PlanId>())
+const accept = Effect.succeed(new Map<PlanId, Committed>())
 
 const producing: Record<string, (text: string) => Parameters<Journal["append"]>> = {
   "a large piece of text": (delta) => [[], [{ event: "text.delta", data: { step: 1, attempt: 1, delta } }]],
@@ -289,7 +291,7 @@ describe("GroupCommit", () => {
   })
 
   it.effect("writes nothing more of a plan whose guard does not hold", () => {
-    const { batches, make, layer } = setUp(() => Effect.succeed(new Set([planId(1)])))
+    const { batches, make, layer } = setUp(() => Effect.succeed(new Map([[planId(1), "refused" as const]])))
     return Effect.gen(function* () {
       const { one } = yield* make
       const { frames } = yield* one.live.attach(0)
@@ -306,7 +308,11 @@ describe("GroupCommit", () => {
   it.effect("writes on for a plan that its own process has taken over again, though its old writer is refused", () => {
     const { layer, make } = setUp((commits) =>
       Effect.succeed(
-        new Set(commits.flatMap(({ guard, plan_id }) => (guard._tag === "Held" && guard.fence === 1 ? [plan_id] : [])))
+        new Map(
+          commits.flatMap(({ guard, plan_id }) =>
+            guard._tag === "Held" && guard.fence === 1 ? [[plan_id, "refused" as const]] : []
+          )
+        )
       )
     )
     return Effect.gen(function* () {
@@ -333,6 +339,7 @@ describe("GroupCommit", () => {
             events: []
           },
           stored,
+          unread: () => undefined,
           refused: () => void ends.push(`${n} refused`),
           failed: ({ reason }: StorageError) => void ends.push(`${n} ${reason._tag}: ${String(reason.cause)}`)
         }

@@ -30,7 +30,9 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0021_credential_keys": Changes.credentialKeys,
   "0022_gists": Changes.gists,
   "0023_overview": Changes.overview,
-  "0024_filters": Changes.filters
+  "0024_filters": Changes.filters,
+  "0025_inboxes": Changes.inboxes,
+  "0026_waits": Changes.waits
 }
 
 const table = "bowline_migrations"

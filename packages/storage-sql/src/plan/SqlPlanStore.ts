@@ -2,10 +2,18 @@ import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
-import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/unstable/store/PlanStore"
+import {
+  type Committed,
+  type Guard,
+  type NewPlan,
+  type PlanCommit,
+  PlanStore,
+  type Spent
+} from "@bowline/runtime/unstable/store/PlanStore"
 import type { Notice } from "@bowline/runtime/unstable/store/Notices"
 import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import { SqlError } from "effect/sql/SqlError"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, publish } from "../notice/SqlNotices.ts"
@@ -32,6 +40,34 @@ const isOpen = "state in ('queued', 'running')"
 const isQueuedNoMore = ({ changes, guard }: PlanCommit): boolean =>
   guard._tag === "Queued" && changes.some(({ _tag }) => _tag === "HandedOver")
 
+type HowCommitted = ReadonlyMap<PlanId, Committed>
+
+const isRefused = (committed: HowCommitted, { plan_id }: PlanCommit): boolean => committed.get(plan_id) === "refused"
+
+const nextOf = ({ changes }: PlanCommit): NewPlan | undefined =>
+  changes.find((change) => change._tag === "Continued")?.plan
+
+/**
+ * Writes a batch. A plan that is continued has one of its own: its end and the plan that continues it are one transaction, which an earlier
+ * try may have made.
+ */
+const writeOnce = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  batch: ReadonlyArray<PlanCommit>,
+  sessionTtl: Duration.Duration,
+  next: NewPlan | undefined
+) {
+  const rows = yield* writeBatch(sql, batch, sessionTtl)
+  const committed: HowCommitted = new Map(
+    rows.flatMap((row) => (row.plan_id === null ? [] : [[row.plan_id, row.committed]]))
+  )
+  if (next !== undefined && batch.every(({ plan_id }) => (committed.get(plan_id) ?? "behind") === "behind")) {
+    const [there] = yield* sql`select from plans where id = ${next.plan_id}`
+    if (there === undefined) yield* Effect.orDie(createPlan(sql, next, { maxQueue: Infinity, sessionTtl }))
+  }
+  return { committed, released: rows.flatMap(({ released }) => released ?? []) }
+})
+
 /**
  * An earlier try of the same batch may commit while this one waits for its locks. This one has an older snapshot: it inserts
  * what is stored already, or is refused because the earlier try has settled the plan. So it looks again before it believes that.
@@ -42,22 +78,36 @@ const commit = Effect.fnUntraced(function* (
   sessionTtl: Duration.Duration,
   announce: (notices: ReadonlyArray<Notice>) => void
 ) {
-  const write = (commits: ReadonlyArray<PlanCommit>) =>
-    writeBatch(sql, commits, sessionTtl).pipe(
-      Effect.retry({ times: 1, while: ({ reason }) => reason._tag === "UniqueViolation" }),
-      Effect.map((rows) => {
-        const refused = new Set(rows.flatMap(({ plan_id }) => plan_id ?? []))
-        const released = rows.flatMap(({ released }) => released ?? [])
+  const write = (commits: ReadonlyArray<PlanCommit>, next?: NewPlan) => {
+    const once = writeOnce(sql, commits, sessionTtl, next)
+    return (next === undefined ? once : sql.withTransaction(once)).pipe(
+      Effect.retry({
+        times: 1,
+        while: (error) => error instanceof SqlError && error.reason._tag === "UniqueViolation"
+      }),
+      Effect.map(({ committed, released }) => {
         const notices: Array<Notice> = released.map((session_id) => ({ _tag: "LeaseReleased", session_id }))
-        if (commits.some((commit) => isQueuedNoMore(commit) && !refused.has(commit.plan_id))) {
+        if (commits.some((commit) => isQueuedNoMore(commit) && !isRefused(committed, commit))) {
           notices.push({ _tag: "PlansLeft" })
         }
         if (notices.length > 0) announce(notices)
-        return refused
+        return committed
       })
     )
-  const refused = yield* write(batch)
-  return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
+  }
+  const writeAgain = (commits: ReadonlyArray<PlanCommit>, next?: NewPlan) =>
+    Effect.flatMap(write(commits, next), (committed) => {
+      const refused = commits.filter((commit) => isRefused(committed, commit))
+      if (refused.length === 0) return Effect.succeed(committed)
+      const others = Array.from(committed).filter(([, how]) => how !== "refused")
+      return Effect.map(write(refused, next), (again): HowCommitted => new Map([...others, ...again]))
+    })
+  const continued = batch.filter((commit) => nextOf(commit) !== undefined)
+  if (continued.length === 0) return yield* writeAgain(batch)
+  const rest = batch.filter((commit) => nextOf(commit) === undefined)
+  const ends = yield* Effect.forEach(continued, (commit) => writeAgain([commit], nextOf(commit)))
+  const all = rest.length === 0 ? ends : [...ends, yield* writeAgain(rest)]
+  return new Map(all.flatMap((committed) => Array.from(committed)))
 })
 
 interface GuardRow {
@@ -82,7 +132,7 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
     ),
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
   commit: (batch) =>
-    batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
+    batch.length === 0 ? Effect.succeed(new Map()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
   get: (owner, id) =>
     withDeadline(sql<WholeRow>`
 select ${sql.literal(wholeColumns)} from plans p

@@ -70,8 +70,8 @@ describe("a batch that is written again while its first try is being committed",
       const second = yield* Effect.forkChild(store.commit(batch))
       yield* untilBlocked(2)
       yield* release
-      assert.deepStrictEqual(yield* Fiber.join(first), new Set())
-      assert.deepStrictEqual(yield* Fiber.join(second), new Set())
+      assert.deepStrictEqual(yield* Fiber.join(first), new Map())
+      assert.deepStrictEqual(yield* Fiber.join(second), new Map())
       for (const stored of [held, ending]) {
         assert.deepStrictEqual(
           (yield* Given.eventsOf(stored)).map(({ seq }) => seq),

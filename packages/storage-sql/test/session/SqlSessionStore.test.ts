@@ -183,7 +183,7 @@ from generate_series(1, ${count}) n`
       assert.isDefined(second)
       const compaction = { id: "c", summary: "all", through: second.message_id, covered_seq: 0, prior_seq: 0 }
       const commit = Given.commitOf(held, [{ _tag: "Compacted", compaction }], [Given.row(2, "usage")])
-      for (let tried = 0; tried < 2; tried++) assert.deepStrictEqual(yield* store.commit([commit]), new Set())
+      for (let tried = 0; tried < 2; tried++) assert.deepStrictEqual(yield* store.commit([commit]), new Map())
       assert.lengthOf(yield* Given.eventsOf(held), 2)
       const sql = yield* SqlClient.SqlClient
       assert.deepStrictEqual(

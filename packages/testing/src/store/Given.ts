@@ -1,6 +1,7 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Agent } from "@bowline/domain/peer/Agent"
-import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { NewEntry } from "@bowline/domain/plan/Inbox"
+import { EntryId, type Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import type { Preferences, ResolvedRequest, TaskMessage } from "@bowline/domain/plan/PlanRequest"
@@ -16,6 +17,7 @@ import {
   PlanStore,
   type Progress
 } from "@bowline/runtime/unstable/store/PlanStore"
+import type { Accepting } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { Duration, Effect, Option, Struct } from "effect"
@@ -36,6 +38,10 @@ const spent = {
 }
 /** A progress whose every number differs from the others. */
 export const progress: Progress = { model: "scripted/other", ...spent, retries: 4, cost_usd: 0.000_25 }
+
+/** What a commit says of plans whose guard no longer holds. */
+export const refused = (...plans: ReadonlyArray<PlanId | undefined>) =>
+  new Map(plans.flatMap((plan) => (plan === undefined ? [] : [[plan, "refused" as const]])))
 
 /** The outcome of a plan that answered `42`, with the numbers of `progress`. */
 export const completed: Outcome = {
@@ -219,7 +225,7 @@ export const write = Effect.fnUntraced(function* (
   events: ReadonlyArray<EventRow> = []
 ) {
   const refused = yield* (yield* PlanStore).commit([commitOf(stored, changes, events)])
-  assert.deepEqual(refused, new Set())
+  assert.deepEqual(refused, new Map())
 })
 
 /** Acquires the session's lease, which is expected to be free, and returns its fence. */
@@ -283,4 +289,32 @@ export const factsOf = (stored: Stored) => Effect.map(get(stored), Struct.omit([
 /** At most `limit` rows of the plan's events, from the event `after + 1` on. */
 export const eventsOf = Effect.fnUntraced(function* ({ plan }: Stored, after: number = 0, limit: number = 100) {
   return yield* (yield* PlanStore).events(plan.plan_id, after, limit)
+})
+
+type WaitOpened = Extract<PlanChange, { readonly _tag: "WaitOpened" }>
+
+/** A call of `rigger_ask` waits for a decision, or for what is given. */
+export const waitOpened = (task_id: TaskId, given: Partial<WaitOpened> = {}): WaitOpened => ({
+  _tag: "WaitOpened",
+  task_id,
+  kind: "approval",
+  round: 1,
+  tool: "rigger_ask",
+  agent: "rigger \u0000",
+  input: { question: "\u0000" },
+  why: "sensitive",
+  schema: null,
+  message: null,
+  data: null,
+  url: null,
+  expires_at: later,
+  tool_digest: null,
+  known_tool: null,
+  ...given
+})
+
+/** An entry for a plan, as any caller may send it, or the one who owns the plan. */
+export const accepting = Effect.fnUntraced(function* (plan_id: PlanId, entry: NewEntry, owner?: CallerName) {
+  const entry_id = yield* id((uuid) => EntryId.make(`entry_${uuid}`))
+  return { plan_id, entry_id, by: owner ?? (yield* newOwner), owner, entry } satisfies Accepting
 })

@@ -1,5 +1,5 @@
 import type {
-  ApprovalConflict,
+  EntryRefused,
   IdempotencyConflict,
   InvalidRequest,
   NotFound,
@@ -7,7 +7,7 @@ import type {
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanExists } from "@bowline/runtime/unstable/store/Idempotency"
-import type { ApprovalStore } from "@bowline/runtime/unstable/store/ApprovalStore"
+import type { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import type { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
@@ -36,7 +36,7 @@ export interface StoreCase {
     | SessionBusy
     | InvalidRequest
     | IdempotencyConflict
-    | ApprovalConflict
+    | EntryRefused
     | PlanExists
     | NotFound
     | TooManyPushTargets
@@ -45,7 +45,7 @@ export interface StoreCase {
     | TaskStore
     | PushStore
     | OverviewStore
-    | ApprovalStore
+    | InboxStore
     | SessionStore
     | LeaseStore
     | CredentialStore

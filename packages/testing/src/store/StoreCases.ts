@@ -1,5 +1,5 @@
 import type { StoreCase } from "./StoreCase.ts"
-import { approvalCases } from "./internal/ApprovalCases.ts"
+import { inboxCases } from "./internal/InboxCases.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
@@ -23,7 +23,7 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `ApprovalStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -33,7 +33,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...planFactCases,
   ...commitCases,
   ...gistCases,
-  ...approvalCases,
+  ...inboxCases,
   ...knownToolCases,
   ...handBackCases,
   ...summaryCases,

@@ -5,7 +5,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
-import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { type PlanChange, type Committed, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
 import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
@@ -26,13 +26,13 @@ import {
 /** A writer that has lost its session is not told: its writes count as done. */
 const missingFence = (): Overrides =>
   onPlans((store) => ({
-    commit: (batch) => Effect.map(store.commit(batch), (): ReadonlySet<PlanId> => new Set())
+    commit: (batch) => Effect.map(store.commit(batch), (): ReadonlyMap<PlanId, Committed> => new Map())
   }))
 
 /** An answer that did not come is taken for a yes. */
 const lostAnswerBelieved = (): Overrides =>
   onPlans((store) => ({
-    commit: (batch) => Effect.orElseSucceed(store.commit(batch), (): ReadonlySet<PlanId> => new Set())
+    commit: (batch) => Effect.orElseSucceed(store.commit(batch), (): ReadonlyMap<PlanId, Committed> => new Map())
   }))
 
 /** The lease of a plan that is over stays. */
@@ -66,7 +66,10 @@ const earlyFrames = (): Overrides =>
     commit: (batch) =>
       batch.some(({ changes, events }) => changes.length > 0 || events.length === 0)
         ? store.commit(batch)
-        : Effect.as(Effect.forkDetach(Effect.delay(Effect.ignore(store.commit(batch)), "20 millis")), new Set<PlanId>())
+        : Effect.as(
+            Effect.forkDetach(Effect.delay(Effect.ignore(store.commit(batch)), "20 millis")),
+            new Map<PlanId, Committed>()
+          )
   }))
 
 /** Whoever takes over a plan does not learn of its open calls. */

@@ -1,18 +1,19 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { Decision } from "@bowline/domain/plan/Approval"
+import type { DecisionEntry } from "@bowline/domain/plan/Inbox"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
-import { ApprovalStore } from "@bowline/runtime/unstable/store/ApprovalStore"
-import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
-import { Array as Arrays, Context, Effect } from "effect"
+import { Array as Arrays, Context, type Duration, Effect } from "effect"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
 import { type Fault, plainPlan } from "../../src/simulation/scenario/Scenario.ts"
 import {
   asking,
   type Bug,
   calling,
-  onApprovals,
+  onInboxes,
   onChanges,
   onPlans,
   onRequests,
@@ -22,47 +23,65 @@ import {
   workingTwice
 } from "./Planting.ts"
 
-/** Whatever was decided, the call is made. */
-const rejectedMade = (): Overrides =>
-  onApprovals((store) => ({
-    decisions: (asked) =>
-      Effect.map(store.decisions(asked), (all) =>
-        all.map((one) => ({ ...one, decision: { ...one.decision, decision: "approve" } }))
+/** What plans read of the decisions about their calls. */
+const onDecisions =
+  (bug: (decision: DecisionEntry) => DecisionEntry["decision"], lag: Duration.Input = 0) =>
+  (store: InboxStore["Service"]): Pick<InboxStore["Service"], "read"> => ({
+    read: (plans) =>
+      Effect.delay(
+        Effect.map(store.read(plans), (contents) =>
+          contents.map((content) => ({
+            ...content,
+            settlements: content.settlements.map((settlement) => {
+              const { given } = settlement
+              if (given?.entry.type !== "decision") return settlement
+              return { ...settlement, given: { ...given, entry: { ...given.entry, decision: bug(given.entry) } } }
+            })
+          }))
+        ),
+        lag
       )
-  }))
+  })
+
+/** Whatever was decided, the call is made. */
+const rejectedMade = (): Overrides => onInboxes(onDecisions(() => "approve"))
 
 /** A call that waits is made before anybody has decided about it. */
 const undecidedMade = (): Overrides =>
-  onApprovals(() => ({
-    decisions: (asked) =>
-      Effect.succeed(
-        asked.map(({ task_id }) => ({
-          task_id,
-          decision: { decision: "approve", by: anonymous, at: "1970-01-01T00:00:00.000Z" },
-          tool_digest: null
+  onInboxes((store) => ({
+    read: Effect.fnUntraced(function* (plans) {
+      const contents = yield* store.read(plans)
+      return yield* Effect.forEach(plans, ({ plan_id, seen }) =>
+        Effect.map(store.waiting(anonymous, { plan: plan_id }, { limit: 100 }), ({ items }) => ({
+          plan_id,
+          count: contents.find((content) => content.plan_id === plan_id)?.count ?? seen,
+          texts: [],
+          settlements: items.map(({ task_id }) => ({
+            task_id,
+            round: 1,
+            tool_digest: null,
+            given: {
+              entry_id: null,
+              by: anonymous,
+              entry: { type: "decision" as const, task_id, decision: "approve" as const }
+            }
+          }))
         }))
       )
+    })
   }))
 
 /** Who decides last is heard. */
 const lastDecision = (): Overrides => {
   const last = new Map<TaskId, Decision["decision"]>()
-  return onApprovals((store) => ({
-    decide: (approval, given, owner) =>
-      Effect.tap(store.decide(approval, given, owner), () =>
-        Effect.sync(() => void last.set(approval.task_id, given.decision))
-      ),
-    decisions: (asked) =>
-      // The plan learns of it a little late.
-      Effect.delay(
-        Effect.map(store.decisions(asked), (all) =>
-          all.map((one) => ({
-            ...one,
-            decision: { ...one.decision, decision: last.get(one.task_id) ?? one.decision.decision }
-          }))
-        ),
-        "2 seconds"
-      )
+  return onInboxes((store) => ({
+    accept: (accepting) => {
+      const { entry } = accepting
+      if (entry.type === "decision") last.set(entry.task_id, entry.decision)
+      return store.accept(accepting)
+    },
+    // The plan learns of it a little late.
+    ...onDecisions(({ decision, task_id }) => last.get(task_id) ?? decision, "2 seconds")(store)
   }))
 }
 
@@ -129,10 +148,10 @@ const longWindows = (): Overrides => ({
   }
 })
 
-/** A decision is looked for when a notice says so, and never else. */
+/** An inbox is read when a notice says so, and never else. */
 const decisionUnpolled = (): Overrides => ({
   stores: (stores) => {
-    const approvals = Context.get(stores, ApprovalStore)
+    const inboxes = Context.get(stores, InboxStore)
     const notices = Context.get(stores, Notices)
     let isTold = false
     return stores.pipe(
@@ -140,13 +159,13 @@ const decisionUnpolled = (): Overrides => ({
         ...notices,
         subscribe: (hear) =>
           notices.subscribe((heard) => {
-            if (heard._tag === "ApprovalDecided") isTold = true
+            if (heard._tag === "InboxChanged") isTold = true
             hear(heard)
           })
       }),
-      Context.add(ApprovalStore, {
-        ...approvals,
-        decisions: (asked) => Effect.suspend(() => (isTold ? approvals.decisions(asked) : Effect.succeed([])))
+      Context.add(InboxStore, {
+        ...inboxes,
+        read: (plans) => Effect.suspend(() => (isTold ? inboxes.read(plans) : Effect.succeed([])))
       })
     )
   }
@@ -221,9 +240,9 @@ export const callBugs: Readonly<Record<string, Bug>> = {
     scenario: scenarioOf(
       asking(
         { _tag: "Decide", at: 1_000, replica: 0, approves: false },
-        { _tag: "Decide", at: 1_000, replica: 0, approves: true }
+        { _tag: "Decide", at: 1_000, replica: 1, approves: true }
       ),
-      1
+      2
     )
   },
   "a decision that only a notice tells": {

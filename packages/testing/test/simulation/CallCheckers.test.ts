@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import type { Observed } from "../../src/simulation/scenario/Observed.ts"
+import * as Given from "../../src/store/Given.ts"
 import { events, framesOf, gistOf, sound } from "./Sound.ts"
 import { first, frames } from "./Spoil.ts"
 
@@ -26,7 +27,7 @@ const asksAlways = first("plans", ({ request }) => ({
 /** The call waits for a decision in front of its start. */
 const waiting = (run: Observed): Observed => {
   const tool = { tool: "ask", agent: null, input: {}, why: "always", tool_digest: null, known_tool: null } as const
-  const requested = { _tag: "ApprovalRequested", task_id, ...tool } as const
+  const requested = Given.waitOpened(task_id, tool)
   return {
     ...run,
     commits: run.commits.map((one, index) => (index === 0 ? { ...one, changes: [requested, ...one.changes] } : one))

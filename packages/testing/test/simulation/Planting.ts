@@ -1,7 +1,7 @@
 import type { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
 import { Plans as PlanService } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { ApprovalStore } from "@bowline/runtime/unstable/store/ApprovalStore"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect, Layer } from "effect"
@@ -11,7 +11,7 @@ import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulatio
 
 type Plans = PlanStore["Service"]
 type Leases = LeaseStore["Service"]
-type Approvals = ApprovalStore["Service"]
+type Inboxes = InboxStore["Service"]
 
 /** Every replica gets this in the place of its store of plans. */
 export const onPlans = (bug: (store: Plans, replica: string) => Partial<Plans>): Overrides => ({
@@ -28,10 +28,10 @@ export const onLeases = (bug: (store: Leases) => Partial<Leases>): Overrides => 
   }
 })
 
-export const onApprovals = (bug: (store: Approvals) => Partial<Approvals>): Overrides => ({
+export const onInboxes = (bug: (store: Inboxes) => Partial<Inboxes>): Overrides => ({
   stores: (stores) => {
-    const store = Context.get(stores, ApprovalStore)
-    return Context.add(stores, ApprovalStore, { ...store, ...bug(store) })
+    const store = Context.get(stores, InboxStore)
+    return Context.add(stores, InboxStore, { ...store, ...bug(store) })
   }
 })
 

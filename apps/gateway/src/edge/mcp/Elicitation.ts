@@ -1,13 +1,13 @@
 import { type Decision, type PendingApproval } from "@bowline/domain/plan/Approval"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import type { ApprovalId } from "@bowline/runtime/unstable/store/ApprovalStore"
+import type { WaitId } from "@bowline/runtime/unstable/store/InboxStore"
 import { Option, Predicate, Schema } from "effect"
 import { code, type Params, RpcError } from "./RpcMessage.ts"
 
 /** What a person has said about a call of a plan that waits for it. Without a decision it still waits. */
 export interface Answered {
-  readonly approval: ApprovalId
+  readonly approval: WaitId
   readonly decision: Decision | undefined
 }
 

@@ -4,16 +4,15 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { traceIdOf } from "../../remote/PeerClient.ts"
 import { Schema } from "effect"
 import * as PlanGist from "../../store/PlanGist.ts"
 import type { Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
-import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
+import { type KnownToolId, knownUntil } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Compaction } from "../../store/SessionStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
-import type { Task, PlanRecord, SessionRecord, Approval, KnownTool, PushRecord } from "./MemoryRecords.ts"
+import type { Task, PlanRecord, SessionRecord, KnownTool, PushRecord } from "./MemoryRecords.ts"
 
 const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
 
@@ -31,7 +30,6 @@ export class Memory {
   readonly plans = new Map<PlanId, PlanRecord>()
   /** The plans that are not over. */
   readonly open = new Map<PlanId, PlanRecord>()
-  readonly approvals = new Map<TaskId, Approval>()
   /** By task and id. */
   readonly pushes = new Map<PlanId, Map<string, PushRecord>>()
   /** By owner and id of the tool, also those that have expired. */
@@ -70,7 +68,6 @@ export class Memory {
       this.plans.delete(id)
       this.pushes.delete(id)
     }
-    for (const [id, { plan }] of this.approvals) if (session.plans.has(plan.plan.plan_id)) this.approvals.delete(id)
     this.#bound.remove(session)
   }
 
@@ -228,7 +225,10 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   deaths: 0,
   isHandedOver: false,
   events: [],
-  tasks: new Map()
+  tasks: new Map(),
+  inbox: [],
+  inboxCount: 0,
+  waits: new Map()
 })
 
 /** The number of the last message that the compaction covers, if the session still has the history that it summarises. */
@@ -284,7 +284,25 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
   task.remote_context_id = change.remote_context_id
 }
 
-export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
+const changeEntry = (record: PlanRecord, change: Extract<PlanChange, { readonly _tag: "EntryChanged" }>): void => {
+  const entry = record.inbox.find(({ entry_id }) => entry_id === change.entry_id)
+  if (entry === undefined) return
+  entry.told = change.state
+  // Its sender may have taken it back before the plan could tell that it was accepted.
+  if (change.state === "accepted" || change.state === "withdrawn") return
+  entry.state = change.state
+  entry.step = change.step
+  entry.moved_to = change.moved_to
+}
+
+/** `at` is the time of the write, ISO 8601 in UTC. */
+export const apply = (
+  memory: Memory,
+  record: PlanRecord,
+  session: SessionRecord,
+  change: PlanChange,
+  at: string
+): void => {
   switch (change._tag) {
     case "Held":
       record.plan = { ...record.plan, state: "running", stage: null }
@@ -305,13 +323,18 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
     case "TaskFinished":
       applyToTask(record, session, change)
       return
-    case "ApprovalRequested":
-      memory.approvals.set(change.task_id, {
+    case "WaitOpened":
+      record.waits.set(change.task_id, {
         ordinal: memory.nextOrdinal(),
-        plan: record,
+        since: at,
         request: change,
-        decision: undefined
+        settlement: undefined
       })
+      return
+    case "EntryChanged":
+      changeEntry(record, change)
+      return
+    case "Continued":
       return
     case "Summed":
       record.gist = change.gist
@@ -324,18 +347,18 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
       session.lease = undefined
       return
     case "Settled": {
-      const { outcome, progress, at } = change
+      const { outcome, progress } = change
       memory.progress(record, progress)
       record.plan = {
         ...record.plan,
         state: outcome.state,
         stage: null,
-        finished_at: at,
+        finished_at: change.at,
         final: outcome.state === "completed" ? outcome.final : null,
         error: outcome.state === "completed" ? null : outcome.error
       }
       record.request = { ...record.request, secrets: null }
-      session.last_active_at = at
+      session.last_active_at = change.at
     }
   }
 }

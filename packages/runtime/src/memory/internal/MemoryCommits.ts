@@ -1,8 +1,9 @@
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { Message, MessageId } from "@bowline/domain/session/Message"
-import { Effect } from "effect"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Clock, Effect } from "effect"
 import type { Notice, Notices } from "../../store/Notices.ts"
-import type { PlanChange, PlanCommit, PlanStore } from "../../store/PlanStore.ts"
+import type { Committed, PlanChange, PlanCommit, PlanStore } from "../../store/PlanStore.ts"
 import { apply, coverage, type Memory } from "./Memory.ts"
 import { hasEvent } from "./MemoryEvents.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
@@ -40,16 +41,17 @@ const noticeOf = ({ guard, session_id }: PlanCommit, { _tag }: PlanChange): Read
   return _tag === "HandedOver" && guard._tag === "Queued" ? [{ _tag: "PlansLeft" }] : []
 }
 
-/** Writes a commit. Says whether it was written, was written before, or is refused. */
-const write = (memory: Memory, commit: PlanCommit): "written" | "known" | "refused" => {
-  const { plan_id, session_id, guard, changes, events } = commit
+/** Writes a commit. Says whether it was written, was written before, or why it is not. */
+const write = (memory: Memory, commit: PlanCommit, at: string): "written" | "known" | Exclude<Committed, "behind"> => {
+  const { plan_id, session_id, guard, changes, events, inbox } = commit
   const record = memory.plans.get(plan_id)
   const session = memory.sessions.get(session_id)
   if (record !== undefined && isSettledBy(record, commit)) return "known"
   if (record === undefined || session === undefined || !memory.holds(record, guard)) return "refused"
   if (isStoredBy(record, session, commit)) return "known"
   if (!isCurrent(session, changes)) return "refused"
-  for (const change of changes) apply(memory, record, session, change)
+  if (inbox?.closes === true && inbox.seen !== record.inboxCount) return "unread"
+  for (const change of changes) apply(memory, record, session, change, at)
   if (isSettled(record.plan)) {
     memory.open.delete(plan_id)
     session.open.delete(record)
@@ -60,16 +62,33 @@ const write = (memory: Memory, commit: PlanCommit): "written" | "known" | "refus
   return "written"
 }
 
-export const makeCommit =
-  (memory: Memory, notices: Notices["Service"]): PlanStore["Service"]["commit"] =>
-  (batch) =>
-    Effect.suspend(() => {
-      const refused = new Set<PlanId>()
-      const told: Array<Notice> = []
-      for (const commit of batch) {
-        const result = write(memory, commit)
-        if (result === "refused") refused.add(commit.plan_id)
-        if (result === "written") told.push(...commit.changes.flatMap((change) => noticeOf(commit, change)))
+/** Creates the plan that continues one that is over. */
+const continueWith = (create: PlanStore["Service"]["create"], { changes }: PlanCommit) =>
+  Effect.forEach(changes, (change) =>
+    change._tag === "Continued" ? Effect.orDie(create(change.plan, Infinity)) : Effect.void
+  )
+
+export const makeCommit = (
+  memory: Memory,
+  notices: Notices["Service"],
+  create: PlanStore["Service"]["create"]
+): PlanStore["Service"]["commit"] =>
+  Effect.fnUntraced(function* (batch) {
+    const at = fromMillis(yield* Clock.currentTimeMillis)
+    const committed = new Map<PlanId, Committed>()
+    const told: Array<Notice> = []
+    for (const commit of batch) {
+      const result = write(memory, commit, at)
+      if (result === "written") {
+        yield* continueWith(create, commit)
+        told.push(...commit.changes.flatMap((change) => noticeOf(commit, change)))
+      } else if (result !== "known") committed.set(commit.plan_id, result)
+      const { inbox } = commit
+      const count = memory.plans.get(commit.plan_id)?.inboxCount
+      if (inbox !== undefined && !committed.has(commit.plan_id) && count !== inbox.seen) {
+        committed.set(commit.plan_id, "behind")
       }
-      return told.length === 0 ? Effect.succeed(refused) : Effect.as(Effect.ignore(notices.publish(told)), refused)
-    })
+    }
+    if (told.length > 0) yield* Effect.ignore(notices.publish(told))
+    return committed
+  })

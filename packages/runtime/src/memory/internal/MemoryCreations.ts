@@ -44,7 +44,7 @@ const leaseTo = (
 ): number | undefined => {
   if (leaseTtl === undefined || session.open.size > 0 || memory.hasLease(session, now)) return undefined
   const fence = memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
-  apply(memory, record, session, { _tag: "Held", fence })
+  apply(memory, record, session, { _tag: "Held", fence }, fromMillis(now))
   return fence
 }
 

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
-import type { GivenDecision } from "@bowline/domain/plan/Approval"
+import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
@@ -10,6 +10,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
 import type { Route } from "../../remote/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
+import type { Settlement } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
@@ -44,6 +45,9 @@ export interface PlanRecord {
   isHandedOver: boolean
   readonly events: Array<EventRow>
   readonly tasks: Map<TaskId, Task>
+  readonly inbox: Array<EntryRecord>
+  inboxCount: number
+  readonly waits: Map<TaskId, WaitRecord>
 }
 
 export interface SessionRecord {
@@ -77,12 +81,25 @@ export interface SessionRecord {
   readonly tasks: Array<Task>
 }
 
-/** An approval that a plan has requested. */
-export interface Approval {
+/** What was said to a plan. */
+export interface EntryRecord extends Pick<Entry, "entry_id" | "by" | "at"> {
   readonly ordinal: number
-  readonly plan: PlanRecord
-  readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
-  decision: GivenDecision | undefined
+  readonly entry: NewEntry
+  /** Of what settles a call: the round that it has settled. */
+  readonly round: number | null
+  state: Entry["state"]
+  /** The state that readers of the plan have seen. */
+  told: Entry["state"] | null
+  step: number | null
+  moved_to: PlanId | null
+}
+
+/** What a call waits for, or waited for last. */
+export interface WaitRecord {
+  readonly ordinal: number
+  readonly since: string
+  readonly request: Extract<PlanChange, { readonly _tag: "WaitOpened" }>
+  settlement: Settlement | undefined
 }
 
 /** A place that is notified about a task. */

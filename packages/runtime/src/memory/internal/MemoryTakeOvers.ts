@@ -3,6 +3,7 @@ import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import { type AbandonedPlan, type Guard, type PlanStore, unanswered } from "../../store/PlanStore.ts"
 import { gistOf, type Memory } from "./Memory.ts"
+import { contentOf, waitsOf } from "./MemoryInboxes.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
 /** Of a plan's events those from its last step on. */
@@ -22,6 +23,8 @@ const abandoned = (record: PlanRecord, { messages }: SessionRecord, guard: Guard
   leftMs: record.endsAt - now,
   deaths: record.deaths,
   gist: gistOf(record),
+  inbox: contentOf(record),
+  waits: waitsOf(record),
   tail: tailOf(record.events),
   tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "finished_at", "reverted"])),
   unanswered: unanswered(messages.filter(({ plan_id }) => plan_id === record.plan.plan_id))

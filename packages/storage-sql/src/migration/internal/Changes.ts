@@ -257,3 +257,57 @@ export const filters: Steps = [
   { index: "tasks_of_tool", on: "tasks (tool, plan_id)" },
   { index: "tasks_of_agent", on: "tasks (agent, plan_id) where agent is not null" }
 ]
+
+/**
+ * What is said to plans after their start. `told` is the state that readers of the plan have seen. The count of a plan grows with each
+ * entry that is accepted or withdrawn, and with each wait whose time ends.
+ */
+export const inboxes: Steps = [
+  `create table if not exists inbox (
+    id text collate "C" primary key,
+    plan_id text collate "C" not null references plans on delete cascade,
+    ordinal bigint not null generated always as identity,
+    type text not null,
+    author text not null,
+    at timestamptz(3) not null default clock_timestamp(),
+    entry json not null,
+    characters int not null,
+    task_id text collate "C",
+    round int,
+    state text not null,
+    told text,
+    step int,
+    moved_to text collate "C"
+  )`,
+  `create index if not exists inbox_of_plan on inbox (plan_id, ordinal)`,
+  `create index if not exists inbox_moved on inbox (moved_to) where moved_to is not null`,
+  `alter table plans add column if not exists inbox_count int not null default 0`
+]
+
+/**
+ * What calls wait for: an approval is one kind of it. A call has one wait at a time. The version before reads and writes its approvals through the
+ * view of their former name.
+ */
+export const waits: Steps = [
+  `do $$ begin
+    if to_regclass('waits') is null then
+      alter table approvals rename to waits;
+      alter table waits alter column why drop not null;
+      alter table waits
+        add column kind text not null default 'approval',
+        add column round int not null default 1,
+        add column schema json,
+        add column message text,
+        add column data json,
+        add column url text,
+        add column since timestamptz(3) not null default now(),
+        add column expires_at timestamptz(3),
+        add column is_expired boolean not null default false,
+        add column settled_by text collate "C",
+        add column remember text;
+      create view approvals as
+        select plan_id, task_id, ordinal, tool, input, why, decision, note, decided_by, tool_digest, known_tool, agent
+        from waits where kind = 'approval';
+    end if;
+  end $$`
+]

@@ -1,5 +1,6 @@
 import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
+import type { Schema } from "effect"
 import { storable } from "../../internal/Storable.ts"
 
 /** A plan's guard, and what a batch has once per plan. `fence` is that of the session, which the plan holds or is about to hold. */
@@ -19,6 +20,9 @@ interface GuardRow {
   readonly settled_at: string | null
   /** Whether the lease of the session ends with the plan. */
   readonly released: boolean
+  /** How much of the plan's inbox its process has read, if it has one; and whether the commit is only stored if that is all. */
+  readonly seen: number | null
+  readonly closes: boolean
 }
 
 interface EventRow {
@@ -98,15 +102,31 @@ interface TaskRow {
   readonly finished_at: string | null
 }
 
-interface ApprovalRow {
+interface WaitRow {
   readonly plan_id: string
   readonly task_id: string
+  readonly kind: string
+  readonly round: number
   readonly tool: string
   readonly agent: string | null
   readonly input: string
-  readonly why: string
+  readonly why: string | null
+  readonly schema: string | null
+  readonly message: string | null
+  readonly data: string | null
+  readonly url: string | null
+  readonly expires_at: string
   readonly tool_digest: string | null
   readonly known_tool: string | null
+}
+
+/** What a plan has done with an entry of its inbox: its last change of a batch. */
+interface EntryRow {
+  readonly plan_id: string
+  readonly id: string
+  readonly state: string
+  readonly step: number | null
+  readonly moved_to: string | null
 }
 
 /** The rows of a batch by table. Documents are JSON texts. */
@@ -118,7 +138,8 @@ export interface BatchRows {
   readonly compactions: ReadonlyArray<CompactionRow>
   readonly started: ReadonlyArray<TaskRow>
   readonly changed: ReadonlyArray<TaskRow>
-  readonly approvals: ReadonlyArray<ApprovalRow>
+  readonly waits: ReadonlyArray<WaitRow>
+  readonly entries: ReadonlyArray<EntryRow>
 }
 
 const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
@@ -218,7 +239,8 @@ interface Merged {
   readonly messages: ReadonlyArray<Omit<MessageRow, "position">>
   readonly compaction: CompactionRow | undefined
   readonly tasks: ReadonlyArray<TaskRow>
-  readonly approvals: ReadonlyArray<ApprovalRow>
+  readonly waits: ReadonlyArray<WaitRow>
+  readonly entries: ReadonlyArray<EntryRow>
   readonly isReleased: boolean
 }
 
@@ -234,12 +256,29 @@ const compact = (
   covered_seq: earlier?.covered_seq ?? covered_seq
 })
 
+const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
+
+const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
+  const { _tag, agent, data, input, message, schema, tool, ...rest } = wait
+  return {
+    plan_id,
+    ...rest,
+    tool: storable(tool),
+    agent: storableOrNull(agent),
+    input: JSON.stringify(input),
+    schema: jsonOrNull(schema),
+    message: storableOrNull(message),
+    data: jsonOrNull(data)
+  }
+}
+
 const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   let plan: PlanRow | undefined
   let compaction: CompactionRow | undefined
   let isReleased = false
   const tasks = new Map<string, TaskRow>()
-  const approvals: Array<ApprovalRow> = []
+  const waits = new Map<string, WaitRow>()
+  const entries = new Map<string, EntryRow>()
   const messages: Array<Omit<MessageRow, "position">> = []
   for (const change of changes) {
     switch (change._tag) {
@@ -255,17 +294,17 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
         messages.push({ plan_id, id, role, parts: JSON.stringify(parts), created_at: change.at })
         break
       }
-      case "ApprovalRequested": {
-        const { _tag, agent, tool, input, ...approval } = change
-        approvals.push({
-          plan_id,
-          ...approval,
-          tool: storable(tool),
-          agent: storableOrNull(agent),
-          input: JSON.stringify(input)
-        })
+      case "WaitOpened":
+        waits.set(change.task_id, waitOf(plan_id, change))
+        break
+      case "EntryChanged": {
+        const { entry_id: id, moved_to, state, step } = change
+        entries.set(id, { plan_id, id, state, step, moved_to })
         break
       }
+      // A statement of its own writes it.
+      case "Continued":
+        break
       case "Released":
         isReleased = true
         break
@@ -280,11 +319,19 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       }
     }
   }
-  return { plan, messages, compaction, tasks: Array.from(tasks.values()), approvals, isReleased }
+  return {
+    plan,
+    messages,
+    compaction,
+    tasks: Array.from(tasks.values()),
+    waits: Array.from(waits.values()),
+    entries: Array.from(entries.values()),
+    isReleased
+  }
 }
 
 const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }: Merged): GuardRow => {
-  const { plan_id, session_id, guard, events } = commit
+  const { plan_id, session_id, guard, events, inbox } = commit
   return {
     plan_id,
     session_id,
@@ -297,7 +344,9 @@ const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }:
     through: compaction?.through ?? null,
     settled_as: plan?.finished_at == null ? null : plan.state,
     settled_at: plan?.finished_at ?? null,
-    released: isReleased
+    released: isReleased,
+    seen: inbox?.seen ?? null,
+    closes: inbox?.closes ?? false
   }
 }
 
@@ -316,6 +365,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
     compactions: merged.flatMap(({ compaction }) => compaction ?? []),
     started: tasks.filter(isNew),
     changed: tasks.filter((task) => !isNew(task)),
-    approvals: merged.flatMap(({ approvals }) => approvals)
+    waits: merged.flatMap(({ waits }) => waits),
+    entries: merged.flatMap(({ entries }) => entries)
   }
 }

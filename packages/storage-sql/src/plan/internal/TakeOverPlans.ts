@@ -2,12 +2,14 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Message } from "@bowline/domain/session/Message"
 import { direct } from "@bowline/runtime/remote/PeerClient"
+import { emptyInbox } from "@bowline/runtime/unstable/store/InboxStore"
 import { type AbandonedPlan, type StoredTask, unanswered } from "@bowline/runtime/unstable/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
+import { readContents, readWaits, toContent, toWaits } from "./InboxRows.ts"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
 
 type TakenRow = PlanRow & {
@@ -152,6 +154,12 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
       const tails = byPlan(yield* readTails(sql, ids))
       const tasks = byPlan(yield* readTasks(sql, ids))
       const steps = byPlan(yield* readSteps(sql, ids))
+      const waits = byPlan(yield* readWaits(sql, ids))
+      // No plan has a number below 0: each of them is read.
+      const inboxes = (yield* readContents(
+        sql,
+        ids.map((plan_id) => ({ plan_id, seen: -1 }))
+      )).map(toContent)
       return taken.map((row): AbandonedPlan => ({
         plan: toPlan(row),
         owner: row.owner,
@@ -165,6 +173,8 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         leftMs: row.left_ms,
         deaths: row.deaths,
         gist: row.gist,
+        inbox: inboxes.find(({ plan_id }) => plan_id === row.plan_id) ?? emptyInbox(row.plan_id),
+        waits: toWaits(waits.get(row.plan_id) ?? []),
         tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
         tasks: (tasks.get(row.plan_id) ?? []).map(toTask),
         unanswered: unanswered(steps.get(row.plan_id) ?? [])

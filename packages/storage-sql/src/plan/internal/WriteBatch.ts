@@ -1,5 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
+import type { Committed, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
@@ -7,9 +7,9 @@ import { type BatchRows, batchRows } from "./BatchRows.ts"
 
 type Sql = SqlClient.SqlClient
 
-/** A plan that was refused; or a session that was released, if another replica is alive and may wait for it. */
+/** What is to be known of a plan's commit; or a session that was released, if another replica is alive and may wait for it. */
 type Written =
-  | { readonly plan_id: PlanId; readonly released: null }
+  | { readonly plan_id: PlanId; readonly committed: Committed; readonly released: null }
   | { readonly plan_id: null; readonly released: SessionId }
 
 /**
@@ -18,7 +18,7 @@ type Written =
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans, spendings
  *                                        ├── tasks
- *                                        ├── approvals
+ *                                        ├── waits, inbox
  *                                        ├── compactions
  *                                        ├── ending ── released
  *                                        └── sessions ── messages
@@ -32,6 +32,8 @@ type Written =
  * - A compaction is guarded by what it follows as well, unless an earlier try of it has been stored.
  * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection. It sees only
  *   what was committed before this statement began.
+ * - Nor has `fresh` a commit that closes its plan while the plan's inbox has more than its process has read. Whoever accepts an
+ *   entry locks the plan's row, too.
  * - `like` is true of every plan, and looks selective: the planner expects one row, and joins the tables by their indexes
  *   however small they were when it made the plan that it keeps.
  */
@@ -41,7 +43,7 @@ export const writeBatch = (
   sessionTtl: Duration.Duration
 ): Statement.Statement<Written> => {
   const rows = batchRows(batch)
-  const { guards, events, plans, messages, compactions, started, changed, approvals } = rows
+  const { guards, events, plans, messages, compactions, started, changed, waits, entries } = rows
   const touchesSessions =
     compactions.length > 0 || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
   const isReleasing = guards.some(({ released }) => released)
@@ -50,14 +52,15 @@ export const writeBatch = (
     input(sql, rows),
     held(sql, rows),
     sql`fresh as (
-  select * from held where not stored
+  select * from held where not stored and not (closes and inbox_count <> seen)
 )`,
     ...when(events.length > 0, insertEvents),
     ...when(plans.length > 0, updatePlans),
     ...when(plans.some(isCharged), chargeDays),
     ...when(started.length > 0, insertTasks),
     ...when(changed.length > 0, updateTasks),
-    ...when(approvals.length > 0, insertApprovals),
+    ...when(waits.length > 0, openWaits),
+    ...when(entries.length > 0, changeEntries),
     ...when(compactions.length > 0, compactMessages),
     ...when(touchesSessions, () => updateSessions(sql, rows, sessionTtl)),
     ...when(messages.length > 0, insertMessages),
@@ -66,17 +69,20 @@ export const writeBatch = (
 
   return sql`
 with ${sql.join(", ", false)(ctes)}
-select i.plan_id, null as released from input i
+select i.plan_id, 'refused' as committed, null as released from input i
 where not exists (select from held h where h.plan_id = i.plan_id)
   -- An earlier try of this very commit has settled it. Another replica may have settled it at the same time: behind other events.
   and not coalesce((
     select p.state = i.settled_as and p.finished_at = i.settled_at
       and (i.last_seq is null or i.last_seq = (select max(e.seq) from events e where e.plan_id = p.id))
     from plans p where p.id = i.plan_id), false)
+union all
+select h.plan_id, case when h.closes and not h.stored then 'unread' else 'behind' end, null from held h
+where h.inbox_count <> h.seen
 ${
   isReleasing
     ? sql`union all
-select null, r.session_id from released r
+select null, null, r.session_id from released r
 where exists (select from replicas other where other.id <> r.replica and other.expires_at > now())`
     : sql``
 }`
@@ -87,7 +93,8 @@ const rowsOf = (sql: Sql, list: ReadonlyArray<object>) => sql`json_to_recordset(
 const input = (sql: Sql, { guards }: BatchRows) => sql`input as materialized (
   select i.* from ${rowsOf(sql, guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
-    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz, released boolean)
+    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz, released boolean,
+    seen int, closes boolean)
   where i.plan_id like 'plan\\_%'
 )`
 
@@ -108,7 +115,7 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
     select s.fence, s.covered_seq from sessions s where s.id = i.session_id for no key update
   ) s
   cross join lateral (
-    select ${sql.literal(rows.plans.some(isCharged) ? usedBefore : "")} from plans p
+    select p.inbox_count${sql.literal(rows.plans.some(isCharged) ? `, ${usedBefore}` : "")} from plans p
     where p.id = i.plan_id and p.session_id = i.session_id
       and p.state in ('queued', 'running') and (i.fence is null or s.fence = i.fence)
       and case
@@ -215,12 +222,32 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
   where t.plan_id = f.plan_id and t.id = u.id
 )`
 
-const insertApprovals = (sql: Sql, { approvals }: BatchRows) => sql`new_approvals as (
-  insert into approvals (plan_id, task_id, tool, agent, input, why, tool_digest, known_tool)
-  select a.plan_id, a.task_id, a.tool, a.agent, a.input::json, a.why, a.tool_digest, a.known_tool
-  from ${rowsOf(sql, approvals)}
-    as a(plan_id text, task_id text, tool text, agent text, input text, why text, tool_digest text, known_tool text)
+const openWaits = (sql: Sql, { waits }: BatchRows) => sql`new_waits as (
+  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool)
+  select a.plan_id, a.task_id, a.kind, a.round, a.tool, a.agent, a.input::json, a.why, a.schema::json, a.message, a.data::json, a.url,
+    a.expires_at, a.tool_digest, a.known_tool
+  from ${rowsOf(sql, waits)} as a(
+    plan_id text, task_id text, kind text, round int, tool text, agent text, input text, why text, schema text, message text, data text,
+    url text, expires_at timestamptz, tool_digest text, known_tool text)
   join fresh f on f.plan_id = a.plan_id
+  -- The call has waited before, and that has been settled.
+  on conflict (plan_id, task_id) do update set
+    (kind, round, input, why, schema, message, data, url, expires_at, since) =
+      (excluded.kind, excluded.round, excluded.input, excluded.why, excluded.schema, excluded.message, excluded.data, excluded.url,
+        excluded.expires_at, now()),
+    (settled_by, is_expired, decision, note, decided_by) = (null, false, null, null, null)
+)`
+
+/** A text that was taken back before its plan could tell that it was accepted stays so. */
+const changeEntries = (sql: Sql, { entries }: BatchRows) => sql`changed_entries as (
+  update inbox e set
+    told = u.state,
+    state = case when u.state in ('accepted', 'withdrawn') then e.state else u.state end,
+    step = coalesce(u.step, e.step),
+    moved_to = coalesce(u.moved_to, e.moved_to)
+  from ${rowsOf(sql, entries)} as u(plan_id text, id text, state text, step int, moved_to text)
+  join fresh f on f.plan_id = u.plan_id
+  where e.id = u.id and e.plan_id = u.plan_id
 )`
 
 const compactMessages = (sql: Sql, rows: BatchRows) => sql`new_compactions as (

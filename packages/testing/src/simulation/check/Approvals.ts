@@ -9,7 +9,8 @@ const requestedIn = ({ commits }: Observed): ReadonlyMap<TaskId, number> => {
   const requested = new Map<TaskId, number>()
   for (const { changes, order } of commits) {
     for (const change of changes) {
-      if (change._tag === "ApprovalRequested" && !requested.has(change.task_id)) requested.set(change.task_id, order)
+      if (change._tag !== "WaitOpened" || change.kind !== "approval" || requested.has(change.task_id)) continue
+      requested.set(change.task_id, order)
     }
   }
   return requested
@@ -67,7 +68,7 @@ const waitsSince = ({ commits }: Observed, { plan }: ObservedPlan, task: TaskId,
       commit.replica === replica &&
       commit.order > order &&
       commit.changes.some((change) =>
-        change._tag === "ApprovalRequested"
+        change._tag === "WaitOpened"
           ? change.task_id === task
           : change._tag === "Progressed" && change.stage === "approval"
       )
@@ -88,7 +89,9 @@ const isToldInTime = (observed: Observed, plan: ObservedPlan, first: First): Rea
   }
   const asked = observed.commits.flatMap(({ changes, plan_id }) =>
     changes.flatMap((change) =>
-      plan_id === plan.plan.plan_id && change._tag === "ApprovalRequested" ? [change.task_id] : []
+      plan_id === plan.plan.plan_id && change._tag === "WaitOpened" && change.kind === "approval"
+        ? [change.task_id]
+        : []
     )
   )
   return Array.from(new Set(asked)).flatMap((task) => {

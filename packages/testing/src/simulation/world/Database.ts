@@ -3,7 +3,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { SessionId } from "@bowline/domain/session/Session"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
-import { ApprovalStore } from "@bowline/runtime/unstable/store/ApprovalStore"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
@@ -88,7 +88,7 @@ export class Database {
       Context.add(PlanStore, { ...this.#heard(replica, over(this.#plans(replica), ["reading"])), isDurable: true }),
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
-      Context.add(ApprovalStore, over(this.#approvals(replica))),
+      Context.add(InboxStore, over(this.#inboxes(replica))),
       Context.add(SessionStore, over(get(SessionStore))),
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
@@ -115,13 +115,14 @@ export class Database {
           })
         ),
       commit: (batch) =>
-        Effect.map(store.commit(batch), (refused) => {
+        Effect.map(store.commit(batch), (committed) => {
           for (const commit of batch) {
-            if (refused.has(commit.plan_id) || applied.has(commit)) continue
+            const how = committed.get(commit.plan_id)
+            if (how === "refused" || how === "unread" || applied.has(commit)) continue
             applied.add(commit)
             this.#note(replica, commit)
           }
-          return refused
+          return committed
         }),
       takeOver: (...given) =>
         Effect.tap(store.takeOver(...given), (taken) =>
@@ -171,19 +172,29 @@ export class Database {
     if (shown.length > 0) world.tell(replica, this.nameOf(plan_id), `stores ${shown.join(", ")}`)
   }
 
-  #approvals(replica: string): ApprovalStore["Service"] {
+  #inboxes(replica: string): InboxStore["Service"] {
     const world = this.#world
-    const store = Context.get(this.stores, ApprovalStore)
+    const store = Context.get(this.stores, InboxStore)
     return {
       ...store,
-      decide: (approval, given, owner) =>
-        Effect.tap(store.decide(approval, given, owner), ({ decision: stands }) =>
+      accept: (accepting) => {
+        const { entry, plan_id } = accepting
+        const accepted = store.accept(accepting)
+        if (entry.type !== "decision") return accepted
+        const { decision: asked, task_id } = entry
+        const note = (stands: typeof asked) =>
           Effect.sync(() => {
-            const { plan_id, task_id } = approval
-            world.decisions.push({ ...world.moment(), task_id, asked: given.decision, stands })
-            world.tell(replica, this.nameOf(plan_id), `hears ${given.decision} of a call: ${stands} stands`)
+            world.decisions.push({ ...world.moment(), task_id, asked, stands })
+            world.tell(replica, this.nameOf(plan_id), `hears ${asked} of a call: ${stands} stands`)
           })
+        const isOther = (code: string) => code === "task_settled"
+        return accepted.pipe(
+          Effect.tap(() => note(asked)),
+          Effect.tapErrorTag("EntryRefused", ({ code }) =>
+            isOther(code) ? note(asked === "approve" ? "reject" : "approve") : Effect.void
+          )
         )
+      }
     }
   }
 

@@ -63,7 +63,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const refused = yield* store.commit(
         [stale, good].map((stored) => Given.commitOf(stored, changes, [Given.row(2, "step")]))
       )
-      assert.deepEqual(refused, new Set([stale.plan.plan_id]))
+      assert.deepEqual(refused, Given.refused(stale.plan.plan_id))
       assert.deepEqual(yield* snapshot(stale), before)
       const sessions = yield* SessionStore
       assert.deepEqual(yield* sessions.history(stale.session_id), [])
@@ -82,12 +82,12 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const before = yield* snapshot(stale)
       const write = (stored: Given.Stored) =>
         store.commit([Given.commitOf(stored, [advanced], [Given.row(2, "queued")])])
-      assert.deepEqual(yield* write(stale), new Set([stale.plan.plan_id]))
+      assert.deepEqual(yield* write(stale), Given.refused(stale.plan.plan_id))
       // The session may be its old replica's, and yet the plan is not.
       const fence = yield* Given.acquire(stale.session_id, stale.plan.replica)
       assert.deepEqual(
         yield* store.commit([Given.commitOf({ ...stale, guard: { _tag: "Held", fence } }, [{ _tag: "Held", fence }])]),
-        new Set([stale.plan.plan_id])
+        Given.refused(stale.plan.plan_id)
       )
       assert.deepEqual(yield* snapshot(stale), before)
     })
@@ -105,7 +105,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
         Given.commitOf(queued, [Given.settled()]),
         Given.commitOf(held, [advanced], [Given.row(2, "step")])
       ])
-      assert.deepEqual(refused, new Set([queued.plan.plan_id, held.plan.plan_id]))
+      assert.deepEqual(refused, Given.refused(queued.plan.plan_id, held.plan.plan_id))
       assert.deepEqual(yield* Effect.all([snapshot(queued), snapshot(held)]), before)
     })
   },
@@ -124,8 +124,8 @@ export const commitCases: ReadonlyArray<StoreCase> = [
         Given.commitOf(held, [yield* Given.appended("again")])
       ]
       for (const commit of [...commits, ...commits.slice(1)]) {
-        assert.deepEqual(yield* store.commit([commit]), new Set())
-        assert.deepEqual(yield* store.commit([commit]), new Set())
+        assert.deepEqual(yield* store.commit([commit]), new Map())
+        assert.deepEqual(yield* store.commit([commit]), new Map())
       }
       assert.deepEqual(
         (yield* Given.eventsOf(held)).map(({ seq }) => seq),
@@ -143,10 +143,10 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const taken = yield* Given.takeOver(queued, yield* Given.newReplica)
       const end = [Given.settled(aborted)]
       const stored = Given.commitOf(taken, end, [Given.row(2, "queued"), Given.row(3, "error"), Given.row(4, "done")])
-      assert.deepEqual(yield* store.commit([stored]), new Set())
+      assert.deepEqual(yield* store.commit([stored]), new Map())
       const other = Given.commitOf(queued, end, [Given.row(2, "error"), Given.row(3, "done")])
-      assert.deepEqual(yield* store.commit([other]), new Set([queued.plan.plan_id]))
-      assert.deepEqual(yield* store.commit([stored]), new Set())
+      assert.deepEqual(yield* store.commit([other]), Given.refused(queued.plan.plan_id))
+      assert.deepEqual(yield* store.commit([stored]), new Map())
     })
   },
   {

@@ -118,13 +118,13 @@ export const freeSessionCases: ReadonlyArray<StoreCase> = [
       yield* leases.renew(ended.plan.replica, Given.ttl)
       const taken = yield* Given.takeOver(lost, yield* Given.newReplica)
       const refused = yield* store.commit([Given.commitOf(ended, end), Given.commitOf(lost, end)])
-      assert.deepEqual(refused, new Set([lost.plan.plan_id]))
+      assert.deepEqual(refused, Given.refused(lost.plan.plan_id))
       assert.deepEqual(yield* leases.renew(ended.plan.replica, Given.ttl), new Map())
       assert.equal(yield* Given.acquire(ended.session_id, yield* Given.newReplica), ended.fence + 1)
       yield* Given.settle(taken)
       assert.deepEqual(yield* leases.acquire(lost.session_id, lost.plan.replica, Given.ttl), Option.none())
       // The answer of the first try was lost.
-      assert.deepEqual(yield* store.commit([Given.commitOf(ended, end)]), new Set())
+      assert.deepEqual(yield* store.commit([Given.commitOf(ended, end)]), new Map())
     })
   },
   {

@@ -49,7 +49,7 @@ export const gistCases: ReadonlyArray<StoreCase> = [
       const stale = { ...held, guard: { _tag: "Held" as const, fence: held.fence - 1 } }
       const commit = Given.commitOf(held, [PlanGist.summed(gist)], [Given.row(2, "step")])
       const refused = yield* store.commit([{ ...commit, guard: stale.guard }])
-      assert.deepEqual(refused, new Set([held.plan.plan_id]))
+      assert.deepEqual(refused, Given.refused(held.plan.plan_id))
       const told = yield* store.told(held.plan.caller, held.plan.plan_id)
       assert.deepEqual(told.gist, { ...PlanGist.upTo(1) })
     })

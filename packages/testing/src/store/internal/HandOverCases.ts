@@ -78,7 +78,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       const held = yield* Given.createHeld()
       const first = yield* dieAndTakeOver(held)
       const refused = yield* (yield* PlanStore).commit([Given.commitOf(held, [handedOver])])
-      assert.deepEqual(refused, new Set([held.plan.plan_id]))
+      assert.deepEqual(refused, Given.refused(held.plan.plan_id))
       assert.equal((yield* dieAndTakeOver(first)).deaths, 2)
     })
   },
@@ -103,7 +103,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* takenOf(all), [running.plan.plan_id, queued.plan.plan_id])
       assert.deepEqual(
         yield* store.commit([Given.commitOf(running, [handedOver]), Given.commitOf(queued, [handedOver])]),
-        new Set([running.plan.plan_id, queued.plan.plan_id])
+        Given.refused(running.plan.plan_id, queued.plan.plan_id)
       )
     })
   },

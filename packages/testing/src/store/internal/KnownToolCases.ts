@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { ApprovalStore, knownFor } from "@bowline/runtime/unstable/store/ApprovalStore"
+import { InboxStore, knownFor } from "@bowline/runtime/unstable/store/InboxStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Duration, Effect } from "effect"
 import assert from "node:assert/strict"
@@ -17,7 +17,7 @@ const meet = Effect.fnUntraced(function* (
   digests: Readonly<Record<string, string>>,
   now: string = Given.at
 ) {
-  const known = yield* (yield* ApprovalStore).meetTools(owner, new Map(Object.entries(digests)), now)
+  const known = yield* (yield* InboxStore).meetTools(owner, new Map(Object.entries(digests)), now)
   return Object.fromEntries(known)
 })
 
@@ -28,25 +28,18 @@ const decide = Effect.fnUntraced(function* (
   tool_digest: string,
   decisions: ReadonlyArray<Decision["decision"]>
 ) {
-  const store = yield* ApprovalStore
+  const store = yield* InboxStore
   const held = yield* Given.createHeld({ owner })
   const task_id = yield* Given.newTask
-  const requested = {
-    _tag: "ApprovalRequested",
-    task_id,
-    tool: "weather_forecast",
-    agent: "weather",
-    input: {},
-    tool_digest
-  } as const
-  yield* Given.write(
-    held,
-    [{ ...requested, why: "description_changed", known_tool }],
-    [Given.row(2, "approval.requested")]
-  )
-  const approval = { plan_id: held.plan.plan_id, task_id }
-  for (const decision of decisions) yield* store.decide(approval, { decision, by: yield* Given.newOwner })
-  return approval
+  const { plan_id } = held.plan
+  const why = "description_changed" as const
+  const request = Given.waitOpened(task_id, { why, tool_digest, known_tool })
+  yield* Given.write(held, [request], [Given.row(2, "approval.requested")])
+  for (const decision of decisions) {
+    const accepting = yield* Given.accepting(plan_id, { type: "decision", task_id, decision })
+    yield* Effect.catchTag(store.accept(accepting), "EntryRefused", () => Effect.void)
+  }
+  return held.plan.plan_id
 })
 
 const atEnd = Date.parse(Given.at) + Duration.toMillis(knownFor)
@@ -103,9 +96,9 @@ export const knownToolCases: ReadonlyArray<StoreCase> = [
       const owner = yield* Given.newOwner
       const tool = yield* newTool
       yield* meet(owner, { [tool]: "a" })
-      const approval = yield* decide(owner, null, "b", ["approve"])
-      const [stored] = yield* (yield* ApprovalStore).decisions([approval])
-      assert.deepEqual([stored?.decision.decision, stored?.tool_digest], ["approve", "b"])
+      const plan_id = yield* decide(owner, null, "b", ["approve"])
+      const [content] = yield* (yield* InboxStore).read([{ plan_id, seen: 0 }])
+      assert.equal(content?.settlements[0]?.tool_digest, "b")
       assert.deepEqual(yield* meet(owner, { [tool]: "b" }), { [tool]: "a" })
     })
   },

@@ -187,7 +187,7 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
       const { held, ids } = yield* heldWithThree()
       const first = yield* compactionOf(held, ids.two, "first")
       const commit = Given.commitOf(held, [asChange(first)], [Given.row(2, "usage")])
-      assert.deepEqual(yield* store.commit([commit]), new Set())
+      assert.deepEqual(yield* store.commit([commit]), new Map())
       const after = {
         shown: "first",
         summary: { text: "first", covered_seq: 2, priors: [], prior_seq: 0 },
@@ -229,7 +229,7 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
       ]
       for (const compaction of refused) {
         const commit = Given.commitOf(held, [asChange(compaction), yield* Given.appended("x")], [Given.row(3, "step")])
-        assert.deepEqual(yield* store.commit([commit]), new Set([held.plan.plan_id]), compaction.summary)
+        assert.deepEqual(yield* store.commit([commit]), Given.refused(held.plan.plan_id), compaction.summary)
       }
       assert.deepEqual(yield* snapshot(held), before)
       assert.equal((yield* Given.eventsOf(held)).length, 2)

@@ -1,5 +1,6 @@
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { type PlanChange, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { emptyInbox } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
@@ -70,6 +71,8 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         leftMs: taken.abandoned.leftMs,
         deaths: 0,
         gist: { seq: 1, isEnded: false, events: [] },
+        inbox: emptyInbox(stored.plan.plan_id),
+        waits: [],
         tail: yield* Given.eventsOf(stored),
         tasks: [],
         unanswered: []
@@ -148,6 +151,8 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         leftMs: taken.abandoned.leftMs,
         deaths: 1,
         gist: taken.abandoned.gist,
+        inbox: emptyInbox(held.plan.plan_id),
+        waits: [],
         tail,
         tasks: [
           { ...task, ...remote(done), state: "input-required" },
@@ -170,7 +175,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       assert.equal((yield* leases.renew(replica, Given.ttl)).get(held.session_id), taken.fence)
       assert.deepEqual(
         yield* store.commit([Given.commitOf(held, [], [Given.row(13, "error")])]),
-        new Set([held.plan.plan_id])
+        Given.refused(held.plan.plan_id)
       )
       yield* Given.write(taken, [], [Given.row(13, "error")])
       yield* Given.settle(taken)
@@ -244,7 +249,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         own.map(({ plan, guard }) => [plan.plan_id, guard]),
         [[forgotten.plan.plan_id, { _tag: "Queued", replica, fence: 1 }]]
       )
-      assert.deepEqual(yield* store.commit([Given.commitOf(forgotten, [Given.settled()])]), new Set([ids[0]]))
+      assert.deepEqual(yield* store.commit([Given.commitOf(forgotten, [Given.settled()])]), Given.refused(ids[0]))
     })
   },
   {

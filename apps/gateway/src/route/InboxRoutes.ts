@@ -1,0 +1,82 @@
+import { Decision } from "@bowline/domain/plan/Approval"
+import { NewEntry } from "@bowline/domain/plan/Inbox"
+import { EntryId } from "@bowline/domain/plan/Outcome"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { Effect, Option, Schema } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { ownerOf } from "../http/BearerAuthorization.ts"
+import { answer } from "../http/Refusals.ts"
+import { readJson } from "../http/RequestBody.ts"
+
+const planId = Schema.decodeUnknownOption(PlanId)
+const entryId = Schema.decodeUnknownOption(EntryId)
+const waitId = Schema.decodeUnknownOption(Schema.Struct({ plan_id: PlanId, task_id: TaskId }))
+
+const orNotFound = <A>(id: Option.Option<A>, what: NotFound["what"]) =>
+  Effect.fromOption(id).pipe(Effect.mapError(() => new NotFound({ what })))
+
+/** Takes what is said to plans, and shows what waits for somebody. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "inbox",
+  Effect.fnUntraced(function* (handlers) {
+    const inbox = yield* Inbox
+    const { isAdmin, maxBody } = yield* GatewayConfig
+    const findOwner = yield* ownerOf
+    const readDecision = readJson(Decision, maxBody)
+    const readEntry = readJson(NewEntry, maxBody)
+    const decider = Effect.map(Caller, (caller) => ({ caller, isAdmin: isAdmin(caller) }))
+
+    return handlers
+      .handleRaw("accept", ({ headers, params, request }) =>
+        Effect.gen(function* () {
+          const entry = yield* readEntry(request)
+          const plan = yield* orNotFound(planId(params.id), "plan")
+          const accepted = yield* inbox.accept(yield* decider, plan, entry, headers["idempotency-key"])
+          return HttpServerResponse.jsonUnsafe(accepted, { status: 202 })
+        }).pipe(answer)
+      )
+      .handle("entries", ({ params, query }) =>
+        Effect.gen(function* () {
+          const plan = yield* orNotFound(planId(params.id), "plan")
+          const { items, next } = yield* inbox.list(yield* decider, plan, query)
+          return { entries: items, next_cursor: next }
+        }).pipe(answer)
+      )
+      .handle("withdraw", ({ params }) =>
+        Effect.gen(function* () {
+          const plan = yield* orNotFound(planId(params.id), "plan")
+          const entry = yield* orNotFound(entryId(params.entry_id), "entry")
+          yield* inbox.withdraw(yield* decider, plan, entry)
+        }).pipe(answer)
+      )
+      .handle("waiting", ({ query: { caller: named, kind, ...page } }) =>
+        Effect.gen(function* () {
+          const filter = kind === undefined ? {} : { kind }
+          const { items, next } = yield* inbox.waiting(yield* findOwner(named), filter, page)
+          return { waiting: items, next_cursor: next }
+        }).pipe(answer)
+      )
+      .handle("approvals", ({ query: { caller: named, ...page } }) =>
+        Effect.gen(function* () {
+          const { items, next } = yield* inbox.approvals(yield* findOwner(named), page)
+          return { approvals: items, next_cursor: next }
+        }).pipe(answer)
+      )
+      .handleRaw("decide", ({ params, request }) =>
+        Effect.gen(function* () {
+          const decision = yield* readDecision(request)
+          const wait = yield* orNotFound(waitId({ plan_id: params.id, task_id: params.task_id }), "approval")
+          const standing = yield* inbox.decide(yield* decider, wait, decision)
+          return HttpServerResponse.jsonUnsafe({ ...wait, ...standing })
+        }).pipe(answer)
+      )
+  })
+)

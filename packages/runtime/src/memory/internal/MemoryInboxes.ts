@@ -1,0 +1,281 @@
+import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
+import { type Entry, maxTexts, type Settling, type Waiting } from "@bowline/domain/plan/Inbox"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { type EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Clock, Effect } from "effect"
+import {
+  type Accepted,
+  type Accepting,
+  type InboxContent,
+  type InboxStore,
+  isSame,
+  type KnownToolId,
+  knownUntil,
+  refusals,
+  saysTheSame,
+  settles,
+  type StoredWait
+} from "../../store/InboxStore.ts"
+import type { Memory } from "./Memory.ts"
+import type { EntryRecord, PlanRecord, WaitRecord } from "./MemoryRecords.ts"
+import { newestFirst } from "./NewestFirst.ts"
+
+const isText = ({ entry }: EntryRecord): boolean => entry.type === "text"
+const isOpen = ({ plan }: PlanRecord): boolean => plan.finished_at === null
+
+const known = ({ entry_id, moved_to }: EntryRecord): Accepted => ({ _tag: "Known", entry_id, moved_to })
+
+const shownEntry = ({ at, by, entry, entry_id, moved_to, state, step }: EntryRecord): Entry => ({
+  entry_id,
+  type: entry.type,
+  by,
+  at,
+  state,
+  task_id: entry.type === "text" ? null : entry.task_id,
+  step,
+  moved_to,
+  text: entry.type === "text" ? entry.text : null
+})
+
+const shownWait = ({ plan }: PlanRecord, { request, since }: WaitRecord, kind: Waiting["kind"]): Waiting => {
+  const { agent, data, expires_at, input, message, task_id, tool, url, why } = request
+  const { caller, plan_id, session_id } = plan
+  return { plan_id, session_id, task_id, kind, tool, agent, input, why, message, data, url, since, expires_at, caller }
+}
+
+/** What is new in a plan's inbox for its process. */
+export const contentOf = ({ inbox, inboxCount, plan, waits }: PlanRecord): InboxContent => ({
+  plan_id: plan.plan_id,
+  count: inboxCount,
+  texts: inbox.flatMap(({ by, entry, entry_id, state, told }) =>
+    entry.type === "text" && (state === "accepted" || (state === "withdrawn" && told !== "withdrawn"))
+      ? [
+          {
+            entry_id,
+            by,
+            text: entry.text,
+            when: entry.when,
+            else: entry.else,
+            isWithdrawn: state === "withdrawn",
+            isTold: told === state
+          }
+        ]
+      : []
+  ),
+  settlements: Array.from(waits.values()).flatMap(({ settlement }) => {
+    const entry = inbox.find(({ entry_id }) => entry_id === settlement?.given?.entry_id)
+    return settlement === undefined || (entry !== undefined && entry.state !== "accepted") ? [] : [settlement]
+  })
+})
+
+/** What the calls of a plan wait for, or waited for last. */
+export const waitsOf = ({ waits }: PlanRecord): ReadonlyArray<StoredWait> =>
+  Array.from(waits.values(), ({ request, settlement }) => {
+    const { expires_at, kind, round, schema, task_id, tool } = request
+    return { task_id, kind, round, tool, schema, expires_at, settlement }
+  })
+
+const obstacleOf = (record: PlanRecord, added: number): EntryRefused | undefined => {
+  const texts = record.inbox.flatMap(({ entry, state }) =>
+    entry.type === "text" && state === "accepted" ? [entry.text.length] : []
+  )
+  const characters = texts.reduce((sum, length) => sum + length, added)
+  return texts.length >= maxTexts.count || characters > maxTexts.characters ? refusals.full : undefined
+}
+
+export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
+  const find = (id: PlanId, owner: Accepting["owner"]) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      return record === undefined || (owner ?? record.owner) !== record.owner
+        ? Effect.fail(new NotFound({ what: "plan" }))
+        : Effect.succeed(record)
+    })
+
+  const add = (record: PlanRecord, { by, entry, entry_id }: Accepting, now: string, rest: Partial<EntryRecord>) => {
+    const session = memory.sessions.get(record.plan.session_id)
+    const added: EntryRecord = {
+      entry_id,
+      by,
+      at: now,
+      ordinal: memory.nextOrdinal(),
+      entry,
+      round: null,
+      state: "accepted",
+      told: null,
+      step: null,
+      moved_to: null,
+      ...rest
+    }
+    record.inbox.push(added)
+    if (session !== undefined) memory.grow(session, entry)
+    return added
+  }
+
+  /** Settles a call. */
+  const settle = (record: PlanRecord, accepting: Accepting, entry: Settling, now: string) =>
+    Effect.gen(function* () {
+      const { by, entry_id } = accepting
+      const wait = record.waits.get(entry.task_id)
+      const asked = entry.type === "answer" ? entry.round : undefined
+      const first = record.inbox.find(
+        (earlier) =>
+          earlier.entry.type === entry.type &&
+          earlier.entry.task_id === entry.task_id &&
+          earlier.round === (asked ?? wait?.request.round)
+      )
+      if (first !== undefined && first.entry.type !== "text") {
+        return saysTheSame(first.entry, entry) ? known(first) : yield* refusals.settled
+      }
+      if (wait === undefined || wait.request.kind !== settles[entry.type]) return yield* new NotFound({ what: "task" })
+      if (asked !== undefined && asked > wait.request.round) return yield* new NotFound({ what: "task" })
+      if (wait.settlement !== undefined) return yield* refusals.expired
+      if (!isOpen(record)) return yield* refusals.over
+      const { known_tool, round, task_id, tool_digest } = wait.request
+      wait.settlement = { task_id, round, given: { entry_id, by, entry }, tool_digest }
+      if (entry.type === "decision" && entry.decision === "approve" && known_tool !== null && tool_digest !== null) {
+        memory.know(record.owner, known_tool, tool_digest, now)
+      }
+      add(record, accepting, now, { round })
+      record.inboxCount++
+      return { _tag: "Accepted" as const, entry_id, moved_to: null }
+    })
+
+  const waitingOf = (owner: PlanRecord["owner"]) =>
+    Array.from(memory.open.values())
+      .filter((record) => record.owner === owner)
+      .flatMap((record) =>
+        Array.from(record.waits.values()).flatMap((wait) => {
+          const { kind } = wait.request
+          return wait.settlement !== undefined || kind === "timer"
+            ? []
+            : [{ ordinal: wait.ordinal, waiting: shownWait(record, wait, kind) }]
+        })
+      )
+
+  return {
+    accept: (accepting) =>
+      Effect.gen(function* () {
+        const { entry, entry_id, owner, plan_id } = accepting
+        const record = yield* find(plan_id, owner)
+        const same = record.inbox.find((earlier) => earlier.entry_id === entry_id)
+        if (same !== undefined) {
+          return isSame(same.entry, entry) ? known(same) : yield* new IdempotencyConflict()
+        }
+        const now = fromMillis(yield* Clock.currentTimeMillis)
+        if (entry.type !== "text") return yield* settle(record, accepting, entry, now)
+        if (record.plan.state === "completed" && entry.else === "ask")
+          return { _tag: "Completed" as const, owner: record.owner }
+        if (!isOpen(record)) return yield* refusals.over
+        const obstacle = obstacleOf(record, entry.text.length)
+        if (obstacle !== undefined) return yield* obstacle
+        add(record, accepting, now, {})
+        record.inboxCount++
+        return { _tag: "Accepted" as const, entry_id, moved_to: null }
+      }),
+    move: (accepting, to) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const record = memory.plans.get(accepting.plan_id)
+        if (record === undefined || record.inbox.some(({ entry_id }) => entry_id === accepting.entry_id)) return
+        add(record, accepting, fromMillis(now), { state: "moved", told: "moved", moved_to: to })
+      }),
+    find: ({ plan_id, task_id }, owner) =>
+      Effect.flatMap(find(plan_id, owner), ({ waits }) => {
+        const request = waits.get(task_id)?.request
+        if (request === undefined) return Effect.fail(new NotFound({ what: "task" }))
+        const { kind, round, schema, tool } = request
+        return Effect.succeed({ kind, round, tool, schema })
+      }),
+    withdraw: (plan, id, owner) =>
+      Effect.gen(function* () {
+        const record = yield* find(plan, owner)
+        const entry = record.inbox.find(({ entry_id }) => entry_id === id)
+        if (entry === undefined) return yield* new NotFound({ what: "entry" })
+        if (entry.state === "withdrawn") return
+        if (!isText(entry) || entry.state !== "accepted") return yield* refusals.taken
+        entry.state = "withdrawn"
+        record.inboxCount++
+      }),
+    list: (plan, owner, { cursor = 0, limit }) =>
+      Effect.map(find(plan, owner), ({ inbox }) => {
+        const found = inbox.filter(({ ordinal }) => ordinal > cursor)
+        const items = found.slice(0, limit)
+        return { items: items.map(shownEntry), next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null }
+      }),
+    read: (plans) =>
+      Effect.sync(() =>
+        plans.flatMap(({ plan_id, seen }) => {
+          const record = memory.plans.get(plan_id)
+          return record === undefined || record.inboxCount === seen ? [] : [contentOf(record)]
+        })
+      ),
+    waiting: (owner, { kind, plan }, { cursor = 0, limit }) =>
+      Effect.sync(() => {
+        const found = waitingOf(owner)
+          .filter(({ ordinal }) => ordinal > cursor)
+          .filter(
+            ({ waiting }) => (kind ?? waiting.kind) === waiting.kind && (plan ?? waiting.plan_id) === waiting.plan_id
+          )
+          .sort((a, b) => a.ordinal - b.ordinal)
+        const items = found.slice(0, limit)
+        return {
+          items: items.map(({ waiting }) => waiting),
+          next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null
+        }
+      }),
+    approvals: (owner, plan, page) =>
+      Effect.sync(() => {
+        const found = waitingOf(owner).flatMap(({ ordinal, waiting }) => {
+          const { data: _, kind, message: __, since: ___, url: ____, why, ...approval } = waiting
+          return kind !== "approval" || why === null || (plan ?? waiting.plan_id) !== waiting.plan_id
+            ? []
+            : [{ ordinal, approval: { ...approval, why } }]
+        })
+        return newestFirst(found, page, ({ approval }): PendingApproval => approval)
+      }),
+    decision: ({ plan_id, task_id }) =>
+      Effect.sync((): GivenDecision | undefined => {
+        const found = memory.plans
+          .get(plan_id)
+          ?.inbox.find(({ entry }) => entry.type === "decision" && entry.task_id === task_id)
+        if (found?.entry.type !== "decision") return undefined
+        const { decision, note } = found.entry
+        return note === undefined ? { decision, by: found.by } : { decision, note, by: found.by }
+      }),
+    isRemembered: (session, tool) =>
+      Effect.sync(() =>
+        Array.from(memory.sessions.get(session)?.plans ?? []).some((id) => {
+          const record = memory.plans.get(id)
+          return record?.inbox.some(
+            ({ entry }) =>
+              entry.type === "decision" &&
+              entry.decision === "approve" &&
+              entry.remember === "session" &&
+              record.waits.get(entry.task_id)?.request.tool === tool
+          )
+        })
+      ),
+    movesTo: (plan) =>
+      Effect.sync(() => {
+        let count = 0
+        for (let id: PlanId | undefined = plan; id !== undefined; count++) {
+          const to: PlanId = id
+          id = Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ moved_to }) => moved_to === to))
+            ?.plan.plan_id
+        }
+        return count - 1
+      }),
+    meetTools: (owner, digests, now) =>
+      Effect.sync(() => {
+        const standing = new Map<KnownToolId, string>()
+        for (const [tool, given] of digests) {
+          const known = memory.knownTool(owner, tool)
+          const digest = known?.digest ?? given
+          if (known === undefined || known.expires_at < knownUntil(now).least) memory.know(owner, tool, digest, now)
+          standing.set(tool, digest)
+        }
+        return standing
+      })
+  }
+}

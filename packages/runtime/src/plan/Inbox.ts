@@ -1,0 +1,244 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Decision, GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
+import type { Entry, NewEntry, TextEntry } from "@bowline/domain/plan/Inbox"
+import { EntryId } from "@bowline/domain/plan/Outcome"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import {
+  ApprovalConflict,
+  EntryRefused,
+  type HopsExceeded,
+  type IdempotencyConflict,
+  InvalidRequest,
+  type NotAccepting,
+  NotFound,
+  type SessionBusy
+} from "@bowline/domain/plan/Refusal"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { createHash } from "node:crypto"
+import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { idempotency } from "../store/Idempotency.ts"
+import { type Accepting, InboxStore, type OpenWait, settles, type WaitId } from "../store/InboxStore.ts"
+import { Notices } from "../store/Notices.ts"
+import type { Page, PageRequest } from "../store/Page.ts"
+import { PlanStore } from "../store/PlanStore.ts"
+import { InputValidator } from "../tool/InputValidator.ts"
+import { NewPlans } from "./NewPlans.ts"
+
+/** Who says something to a plan. An admin may do so to anybody's plans. */
+export interface Decider {
+  readonly caller: CallerName
+  readonly isAdmin: boolean
+}
+
+/** An entry that was accepted, and the plan that has it: a text for a plan that has completed has `moved` to the session's next one. */
+export interface AcceptedEntry {
+  readonly entry_id: EntryId
+  readonly plan_id: PlanId
+  readonly moved: boolean
+}
+
+type Refused =
+  | NotFound
+  | EntryRefused
+  | InvalidRequest
+  | IdempotencyConflict
+  | SessionBusy
+  | NotAccepting
+  | HopsExceeded
+  | StorageError
+
+/**
+ * Says things to plans: texts, results, answers and decisions, on whatever replica the plans run.
+ *
+ * @example
+ * ```ts
+ * import type { CallerName } from "@bowline/domain/caller/CallerName"
+ * import type { PlanId } from "@bowline/domain/plan/Plan"
+ * import { Inbox } from "@bowline/runtime/plan/Inbox"
+ * import { Effect } from "effect"
+ *
+ * // The plan takes it at its next step.
+ * export const add = (caller: CallerName, plan: PlanId, text: string) =>
+ *   Effect.flatMap(Inbox, (inbox) =>
+ *     inbox.accept({ caller, isAdmin: false }, plan, { type: "text", text, when: "boundary", else: "ask" })
+ *   )
+ * ```
+ */
+export class Inbox extends Context.Service<
+  Inbox,
+  {
+    /**
+     * Accepts an entry: from then on it is taken exactly once, or named as untaken. With the same `key` and entry it is the same entry. A text for a
+     * plan that has completed is the question of a new one, unless its `else` is `reject`.
+     */
+    readonly accept: (by: Decider, plan: PlanId, entry: NewEntry, key?: string) => Effect.Effect<AcceptedEntry, Refused>
+    /** The entries of a plan, oldest first. */
+    readonly list: (by: Decider, plan: PlanId, page: PageRequest) => Effect.Effect<Page<Entry>, NotFound | StorageError>
+    /** Takes a text back that the plan has not taken. */
+    readonly withdraw: (
+      by: Decider,
+      plan: PlanId,
+      entry: EntryId
+    ) => Effect.Effect<void, NotFound | EntryRefused | StorageError>
+    /** What waits for somebody in plans of this caller, oldest first. */
+    readonly waiting: InboxStore["Service"]["waiting"]
+    /** What waits for a decision in plans of this caller, newest first. */
+    readonly approvals: (caller: CallerName, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
+    /** Those of one plan of this caller. */
+    readonly approvalsOf: (
+      caller: CallerName,
+      plan: PlanId
+    ) => Effect.Effect<ReadonlyArray<PendingApproval>, StorageError>
+    /**
+     * Approves or rejects a call that waits, and returns the decision that stands: the first one. Fails with
+     * `ApprovalConflict` if that is the other one, or if the plan is over.
+     */
+    readonly decide: (
+      by: Decider,
+      wait: WaitId,
+      decision: Decision
+    ) => Effect.Effect<GivenDecision, NotFound | ApprovalConflict | StorageError>
+  }
+>()("@bowline/runtime/plan/Inbox") {
+  static readonly layer = Layer.effect(
+    Inbox,
+    Effect.gen(function* () {
+      const store = yield* InboxStore
+      const plans = yield* PlanStore
+      const notices = yield* Notices
+      const validator = yield* InputValidator
+      const newPlans = yield* NewPlans
+      const uuid = yield* UuidGenerator
+
+      const tell = (plan_id: PlanId) => Effect.ignore(notices.publish([{ _tag: "InboxChanged", plan_id }]))
+      const ownerOf = ({ caller, isAdmin }: Decider) => (isAdmin ? undefined : caller)
+      const idOf = ({ caller }: Decider, plan: PlanId, key: string | undefined) =>
+        EntryId.make(`entry_${key === undefined ? uuid() : uuidOf([plan, caller, key])}`)
+
+      /** Refuses what does not match the schema of what waits. */
+      const check = Effect.fnUntraced(function* (by: Decider, plan_id: PlanId, entry: NewEntry) {
+        if (entry.type === "text") return
+        const issue = shapeIssue(entry)
+        if (issue !== undefined) return yield* issue
+        const wait = yield* store.find({ plan_id, task_id: entry.task_id }, ownerOf(by))
+        if (wait.kind !== settles[entry.type]) return
+        const checked = toCheck(entry)
+        const schema = schemaOf(wait)
+        if (checked === undefined || schema === undefined) return
+        const problem = yield* validator.outputProblem(by.caller, wait.tool, schema, checked.value)
+        if (problem !== undefined) {
+          return yield* new InvalidRequest({ issues: [{ path: [checked.field], message: problem }] })
+        }
+      })
+
+      /** Asks the text as the next question of the session. The entry's id makes it one plan, however often it is tried. */
+      const ask = Effect.fnUntraced(function* (accepting: Accepting, { text }: TextEntry, owner: CallerName) {
+        const { entry_id, plan_id } = accepting
+        const before = yield* plans.get(owner, plan_id)
+        const { history: _, prior_summary: __, ...sent } = before.request ?? {}
+        const request = decodeRequest({ ...sent, question: text, session_id: before.session_id })
+        if (Option.isNone(request)) return yield* secretsGone
+        const { preferences } = request.value
+        const asked = {
+          caller: owner,
+          request: { ...request.value, preferences: { ...preferences, on_busy: "queue" as const } },
+          idempotency: idempotency(entry_id, accepting.entry)
+        }
+        const next = yield* newPlans
+          .start(asked, ({ run }) => Effect.succeed(run.given.plan_id))
+          .pipe(Effect.catchTag("PlanExists", ({ plan_id }) => Effect.succeed(plan_id)))
+        yield* store.move(accepting, next)
+        return { entry_id, plan_id: next, moved: true }
+      }, Effect.uninterruptible)
+
+      const accept: Inbox["Service"]["accept"] = Effect.fnUntraced(function* (by, plan_id, entry, key) {
+        yield* check(by, plan_id, entry)
+        const entry_id = idOf(by, plan_id, key)
+        const accepting = { plan_id, entry_id, by: by.caller, owner: ownerOf(by), entry }
+        const accepted = yield* store.accept(accepting)
+        if (accepted._tag === "Completed") {
+          return entry.type === "text" ? yield* ask(accepting, entry, accepted.owner) : yield* Effect.die("Not a text")
+        }
+        // A notice that is lost only delays the plan.
+        if (accepted._tag === "Accepted") yield* tell(plan_id)
+        const { moved_to } = accepted
+        return { entry_id: accepted.entry_id, plan_id: moved_to ?? plan_id, moved: moved_to !== null }
+      })
+
+      return {
+        accept,
+        list: (by, plan, page) => store.list(plan, ownerOf(by), page),
+        withdraw: (by, plan, entry) => Effect.andThen(store.withdraw(plan, entry, ownerOf(by)), tell(plan)),
+        waiting: store.waiting,
+        approvals: (caller, page) => store.approvals(caller, undefined, page),
+        approvalsOf: (caller, plan) =>
+          Effect.map(store.approvals(caller, plan, { limit: 1_000 }), ({ items }) => items),
+        decide: Effect.fnUntraced(function* (by, { plan_id, task_id }, decision) {
+          const standing = store.decision({ plan_id, task_id })
+          const entry = { type: "decision" as const, task_id, ...decision }
+          const accepted = yield* store
+            .accept({ plan_id, entry_id: idOf(by, plan_id, undefined), by: by.caller, owner: ownerOf(by), entry })
+            .pipe(
+              Effect.catchTags({
+                NotFound: () => Effect.fail(new NotFound({ what: "approval" })),
+                EntryRefused: ({ code }) =>
+                  Effect.flatMap(code === "plan_over" ? Effect.undefined : standing, (standing) =>
+                    Effect.fail(new ApprovalConflict({ standing }))
+                  ),
+                IdempotencyConflict: (error) => Effect.die(error)
+              })
+            )
+          if (accepted._tag === "Accepted") yield* tell(plan_id)
+          return (yield* standing) ?? { ...decision, by: by.caller }
+        })
+      }
+    })
+  )
+}
+
+const decodeRequest = Schema.decodeUnknownOption(PlanRequest)
+
+const secretsGone = new EntryRefused({
+  code: "plan_over",
+  message: "The plan is over, and its request had secrets that are not kept. Ask with POST /plan, in the same session"
+})
+
+/** A UUID that is always the same one for these texts. */
+const uuidOf = (texts: ReadonlyArray<string>): string => {
+  const hex = createHash("sha256").update(JSON.stringify(texts)).digest("hex")
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+type Settling = Exclude<NewEntry, TextEntry>
+
+const issueOf = (field: string, message: string) => new InvalidRequest({ issues: [{ path: [field], message }] })
+
+/** What is wrong with an entry whatever it is for. */
+const shapeIssue = (entry: Settling): InvalidRequest | undefined => {
+  if (entry.type === "decision" && entry.decision === "reject") {
+    if (entry.input !== undefined) return issueOf("input", "Expected other arguments only with the decision approve")
+    if (entry.remember !== undefined) return issueOf("remember", "Expected it only with the decision approve")
+  }
+  if (entry.type !== "answer") return undefined
+  if (entry.text === undefined && entry.data === undefined && entry.action === undefined) {
+    return issueOf("text", "Expected a text, data, or an action")
+  }
+  return undefined
+}
+
+/** The part of an entry that has to match a schema. */
+const toCheck = (entry: Settling): { readonly field: string; readonly value: Schema.Json } | undefined => {
+  switch (entry.type) {
+    case "result":
+      return entry.is_error === true ? undefined : { field: "content", value: entry.content }
+    case "decision":
+      return entry.input === undefined ? undefined : { field: "input", value: entry.input }
+    case "answer":
+      return entry.data === undefined ? undefined : { field: "data", value: entry.data }
+  }
+}
+
+const schemaOf = ({ schema }: OpenWait) => Option.getOrUndefined(decodeSchema(schema))
+const decodeSchema = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Json))

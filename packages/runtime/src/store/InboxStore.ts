@@ -1,0 +1,192 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
+import type { Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
+import type { EntryId } from "@bowline/domain/plan/Outcome"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { EntryRefused, type IdempotencyConflict, type NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Context, Duration, type Effect, type Schema } from "effect"
+import { createHash } from "node:crypto"
+import { canonicalJson } from "./CanonicalJson.ts"
+import type { Page, PageRequest } from "./Page.ts"
+
+/** The call that waits. */
+export type WaitId = Pick<PendingApproval, "plan_id" | "task_id">
+
+/** What a call waits for. `timer` is the tool `wait`, which waits for a time, or for any text. */
+export type StoredWaitKind = Waiting["kind"] | "timer"
+
+/** What an entry that settles a call is checked against. */
+export interface OpenWait {
+  readonly kind: StoredWaitKind
+  readonly round: number
+  readonly tool: string
+  /** The JSON Schema of what the entry brings: of a call's other arguments, of a result, or of a form. */
+  readonly schema: Schema.Json | null
+}
+
+/** Something that is said to a plan. `owner` is the caller whose plan it has to be; without one it may be anybody's. */
+export interface Accepting {
+  readonly plan_id: PlanId
+  readonly entry_id: EntryId
+  readonly by: CallerName
+  readonly owner: CallerName | undefined
+  readonly entry: NewEntry
+}
+
+/**
+ * What has become of an entry as it came. `Known` is one that was there before: the same one again, or one that has settled the call with the same
+ * content. `Completed` is a text for a plan that has completed: nothing is written.
+ */
+export type Accepted =
+  | { readonly _tag: "Accepted" | "Known"; readonly entry_id: EntryId; readonly moved_to: PlanId | null }
+  | { readonly _tag: "Completed"; readonly owner: CallerName }
+
+/** A text that the plan has not taken. `isTold` says whether readers have seen it in its present state. */
+export interface StoredText extends Pick<TextEntry, "text" | "when" | "else"> {
+  readonly entry_id: EntryId
+  readonly by: CallerName
+  readonly isWithdrawn: boolean
+  readonly isTold: boolean
+}
+
+/** What has settled a call: an entry, or nobody in time. A decision that an earlier version has stored has no entry. */
+export interface Settlement {
+  readonly task_id: TaskId
+  readonly round: number
+  readonly given: { readonly entry_id: EntryId | null; readonly by: CallerName; readonly entry: Settling } | undefined
+  /** The digest of the MCP tool that the call is of, as it was when the call began to wait. */
+  readonly tool_digest: string | null
+}
+
+/** What a plan's inbox has that the plan has not used yet, in the order of acceptance. */
+export interface InboxContent {
+  readonly plan_id: PlanId
+  /** How many entries were accepted or withdrawn, and how many waits were ended, since the plan was created. */
+  readonly count: number
+  readonly texts: ReadonlyArray<StoredText>
+  readonly settlements: ReadonlyArray<Settlement>
+}
+
+/** The inbox of a plan to which nothing was said. */
+export const emptyInbox = (plan_id: PlanId): InboxContent => ({ plan_id, count: 0, texts: [], settlements: [] })
+
+/** A wait of a plan that is taken over, and what has settled it. */
+export interface StoredWait extends OpenWait {
+  readonly task_id: TaskId
+  readonly expires_at: string
+  readonly settlement: Settlement | undefined
+}
+
+/** The id of a tool that callers know: a digest, since a URL may hold secrets, and a name may be as long as its server likes. */
+export type KnownToolId = string
+
+/** The id of a tool of the server at this URL. */
+export const knownToolId = (url: string, tool: string): KnownToolId =>
+  createHash("sha256")
+    .update(canonicalJson([new URL(url).href, tool]))
+    .digest("hex")
+
+/** How long a caller knows a tool that none of its plans is offered any more. */
+export const knownFor = Duration.days(90)
+
+/** For a tool that is met `now`: until when it is known, and the least expiry that is good enough, so that the plans of a day write once. */
+export const knownUntil = (now: string): { readonly expires_at: string; readonly least: string } => {
+  const expires = Date.parse(now) + Duration.toMillis(knownFor)
+  return { expires_at: fromMillis(expires), least: fromMillis(expires - Duration.toMillis("1 day")) }
+}
+
+/** The kind of wait that an entry settles. */
+export const settles = { result: "result", answer: "answer", decision: "approval" } as const
+
+/** Whether an entry has come twice. */
+export const isSame = (a: NewEntry, b: NewEntry): boolean => canonicalJson(a) === canonicalJson(b)
+
+/** Whether two entries say the same about a call. A note is no part of a decision. */
+export const saysTheSame = (a: Settling, b: Settling): boolean => {
+  if (a.type === "decision" && b.type === "decision") {
+    return a.decision === b.decision && canonicalJson(a.input ?? null) === canonicalJson(b.input ?? null)
+  }
+  return isSame(a, b)
+}
+
+/** The refusals of an inbox. */
+export const refusals = {
+  over: new EntryRefused({ code: "plan_over", message: "The plan is over, and takes nothing more" }),
+  settled: new EntryRefused({ code: "task_settled", message: "Another entry has settled the call already" }),
+  expired: new EntryRefused({ code: "task_settled", message: "The call no longer waits: nobody answered in time" }),
+  taken: new EntryRefused({ code: "entry_taken", message: "The entry can no longer be taken back" }),
+  full: new EntryRefused({
+    code: "inbox_full",
+    message: "The plan has too many texts that it has not taken yet. It takes them at its next step: try again then"
+  })
+} as const
+
+/**
+ * What is said to plans after their start (`inbox`), what their calls wait for (`waits`), and the digests by which callers know the
+ * tools of MCP servers. Plans write here with their commits; entries are accepted outside of their leases, under the lock of the
+ * plan's row: the end of a plan and an acceptance see one another.
+ */
+export class InboxStore extends Context.Service<
+  InboxStore,
+  {
+    /**
+     * Accepts an entry in one transaction, and adds one to the plan's count: a compare-and-swap, of two entries for one call the first one
+     * stands. The approval of a call of a changed tool makes the plan's caller know the tool by its new digest. The same `entry_id`
+     * again is the same entry, and with other content an `IdempotencyConflict`. A text is refused where too many wait (`inbox_full`).
+     */
+    readonly accept: (
+      accepting: Accepting
+    ) => Effect.Effect<Accepted, NotFound | EntryRefused | IdempotencyConflict | StorageError>
+    /** Stores a text for a plan that has completed, which is the question of this other plan now. Idempotent. */
+    readonly move: (accepting: Accepting, to: PlanId) => Effect.Effect<void, StorageError>
+    /** What the call waits for, or waited for last. */
+    readonly find: (wait: WaitId, owner: CallerName | undefined) => Effect.Effect<OpenWait, NotFound | StorageError>
+    /** Takes a text back that was not taken. Idempotent. */
+    readonly withdraw: (
+      plan: PlanId,
+      entry: EntryId,
+      owner: CallerName | undefined
+    ) => Effect.Effect<void, NotFound | EntryRefused | StorageError>
+    /** The entries of a plan, oldest first. */
+    readonly list: (
+      plan: PlanId,
+      owner: CallerName | undefined,
+      page: PageRequest
+    ) => Effect.Effect<Page<Entry>, NotFound | StorageError>
+    /** What is new in the inboxes of these plans, for processes that have read `seen` of them. */
+    readonly read: (
+      plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>
+    ) => Effect.Effect<ReadonlyArray<InboxContent>, StorageError>
+    /** What waits for somebody in plans of this caller, oldest first. */
+    readonly waiting: (
+      owner: CallerName,
+      filter: { readonly kind?: Waiting["kind"]; readonly plan?: PlanId },
+      page: PageRequest
+    ) => Effect.Effect<Page<Waiting>, StorageError>
+    /** What waits for a decision in plans of this caller, or in one of them, newest first. */
+    readonly approvals: (
+      owner: CallerName,
+      plan: PlanId | undefined,
+      page: PageRequest
+    ) => Effect.Effect<Page<PendingApproval>, StorageError>
+    /** The decision about a call that stands, if there is one. */
+    readonly decision: (wait: WaitId) => Effect.Effect<GivenDecision | undefined, StorageError>
+    /** Whether somebody has approved a call of this tool for all plans of the session. */
+    readonly isRemembered: (session: SessionId, tool: string) => Effect.Effect<boolean, StorageError>
+    /** How many plans in a row have begun with texts that the plan before could not take, up to this one. */
+    readonly movesTo: (plan: PlanId) => Effect.Effect<number, StorageError>
+    /**
+     * Returns the digests by which the owner knows these tools. One that the owner meets for the first time is known by the digest that is
+     * given here: of two at once the first one stands. `now` is ISO 8601 in UTC. One read, and at most one write.
+     */
+    readonly meetTools: (
+      owner: CallerName,
+      digests: ReadonlyMap<KnownToolId, string>,
+      now: string
+    ) => Effect.Effect<ReadonlyMap<KnownToolId, string>, StorageError>
+  }
+>()("@bowline/runtime/store/InboxStore") {}

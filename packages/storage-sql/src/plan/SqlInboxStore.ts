@@ -1,0 +1,269 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { GivenDecision } from "@bowline/domain/plan/Approval"
+import { maxTexts, type Settling } from "@bowline/domain/plan/Inbox"
+import type { EntryId } from "@bowline/domain/plan/Outcome"
+import type { PlanId, PlanState } from "@bowline/domain/plan/Plan"
+import { IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
+import {
+  type Accepted,
+  type Accepting,
+  InboxStore,
+  isSame,
+  knownFor,
+  type KnownToolId,
+  knownUntil,
+  type OpenWait,
+  refusals,
+  saysTheSame,
+  settles
+} from "@bowline/runtime/unstable/store/InboxStore"
+import { Duration, Effect, Layer } from "effect"
+import { SqlClient, type Statement } from "effect/sql"
+import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { newestFirst } from "../internal/NewestFirst.ts"
+import { storable } from "../internal/Storable.ts"
+import {
+  entryColumns,
+  type EntryRow,
+  readContents,
+  toApproval,
+  toContent,
+  toEntry,
+  toOpenWait,
+  toWaiting,
+  waitingColumns,
+  type WaitingRow
+} from "./internal/InboxRows.ts"
+
+type Sql = SqlClient.SqlClient
+
+interface KnownRow {
+  readonly tool: KnownToolId
+  readonly digest: string
+}
+
+/** Reads what is known and fresh. Writes the rest, in one order, so that two plans cannot wait for each other. */
+const meet = Effect.fnUntraced(function* (
+  sql: Sql,
+  owner: CallerName,
+  digests: ReadonlyMap<KnownToolId, string>,
+  now: string
+) {
+  const { expires_at, least } = knownUntil(now)
+  const known = yield* sql<KnownRow>`
+select tool, digest from known_tools
+where owner = ${owner} and ${sql.in("tool", Array.from(digests.keys()))} and expires_at >= ${least}`
+  const standing = new Map(known.map(({ digest, tool }) => [tool, digest]))
+  const rest = Array.from(digests, ([tool, digest]) => ({ tool, digest })).filter(({ tool }) => !standing.has(tool))
+  if (rest.length === 0) return standing
+  const written = yield* sql<KnownRow>`
+insert into known_tools as k (owner, tool, digest, expires_at)
+select ${owner}, i.tool, i.digest, ${expires_at}::timestamptz
+from json_to_recordset(${JSON.stringify(rest)}::json) as i(tool text, digest text) order by i.tool collate "C"
+on conflict (owner, tool) do update set expires_at = greatest(k.expires_at, excluded.expires_at)
+returning k.tool, k.digest`
+  for (const { digest, tool } of written) standing.set(tool, digest)
+  return standing
+})
+
+interface LockedPlan {
+  readonly state: PlanState
+  readonly owner: CallerName
+}
+
+const isOver = ({ state }: LockedPlan): boolean => state === "completed" || state === "failed" || state === "aborted"
+
+const ofOwner = (sql: Sql, owner: CallerName | undefined) => (owner === undefined ? sql`true` : sql`p.owner = ${owner}`)
+
+/** Locks the plan's row until the transaction ends. Whoever ends the plan, or takes entries, locks it, too. */
+const lock = Effect.fnUntraced(function* (sql: Sql, plan: PlanId, owner: CallerName | undefined) {
+  const [locked] = yield* sql<LockedPlan>`
+select p.state, p.owner from plans p where p.id = ${plan} and ${ofOwner(sql, owner)} for no key update`
+  return locked ?? (yield* new NotFound({ what: "plan" }))
+})
+
+const known = ({ entry_id, moved_to }: EntryRow): Accepted => ({ _tag: "Known", entry_id, moved_to })
+
+/** Writes an entry; one that was `moved` is in its last state. */
+const insert = (
+  sql: Sql,
+  { by, entry, entry_id, plan_id }: Accepting,
+  round: number | null,
+  moved_to: PlanId | null
+) => {
+  const isMoved = moved_to !== null
+  return sql`
+insert into inbox (id, plan_id, type, author, entry, characters, task_id, round, state, told, moved_to)
+values (${entry_id}, ${plan_id}, ${entry.type}, ${by}, ${JSON.stringify(entry)}::json,
+  ${entry.type === "text" ? entry.text.length : 0}, ${entry.type === "text" ? null : entry.task_id}, ${round},
+  ${isMoved ? "moved" : "accepted"}, ${isMoved ? "moved" : null}, ${moved_to})
+on conflict (id) do nothing`
+}
+
+const count = (sql: Sql, plan: PlanId) => sql`update plans set inbox_count = inbox_count + 1 where id = ${plan}`
+
+type LockedWait = OpenWait & {
+  readonly is_expired: boolean
+  readonly decision: string | null
+  readonly known_tool: KnownToolId | null
+  readonly tool_digest: string | null
+}
+
+/** Settles the wait of a call. What has settled it before stands. */
+const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entry: Settling, plan: LockedPlan) {
+  const { by, entry_id, plan_id } = accepting
+  const [wait] = yield* sql<LockedWait>`
+select kind, round, tool, schema, is_expired, decision, known_tool, tool_digest from waits
+where plan_id = ${plan_id} and task_id = ${entry.task_id}`
+  const round = (entry.type === "answer" ? entry.round : undefined) ?? wait?.round ?? 1
+  const [first] = yield* sql<EntryRow & { readonly entry: Settling }>`
+select ${sql.literal(entryColumns)} from inbox e
+where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${entry.type} and e.round = ${round}`
+  if (first !== undefined) return saysTheSame(first.entry, entry) ? known(first) : yield* refusals.settled
+  if (wait === undefined || wait.kind !== settles[entry.type] || round > wait.round) {
+    return yield* new NotFound({ what: "task" })
+  }
+  if (wait.is_expired) return yield* refusals.expired
+  if (wait.decision !== null || round < wait.round) return yield* refusals.settled
+  if (isOver(plan)) return yield* refusals.over
+  const { decision = null, note } = entry.type === "decision" ? entry : {}
+  const remember = entry.type === "decision" ? (entry.remember ?? null) : null
+  yield* insert(sql, accepting, round, null)
+  yield* sql`
+update waits set settled_by = ${entry_id}, decision = ${decision}, note = ${note === undefined ? null : storable(note)},
+  decided_by = ${decision === null ? null : by}, remember = ${decision === "approve" ? remember : null}
+where plan_id = ${plan_id} and task_id = ${entry.task_id}`
+  if (decision === "approve" && wait.known_tool !== null) {
+    yield* sql`
+insert into known_tools (owner, tool, digest, expires_at)
+values (${plan.owner}, ${wait.known_tool}, ${wait.tool_digest}, now() + ${Duration.toMillis(knownFor)} * interval '1 millisecond')
+on conflict (owner, tool) do update set (digest, expires_at) = (excluded.digest, excluded.expires_at)`
+  }
+  yield* count(sql, plan_id)
+  return { _tag: "Accepted" as const, entry_id, moved_to: null }
+})
+
+const accept = (sql: Sql, accepting: Accepting) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const { entry, entry_id, owner, plan_id } = accepting
+      const plan = yield* lock(sql, plan_id, owner)
+      const [same] = yield* sql<EntryRow>`
+select ${sql.literal(entryColumns)} from inbox e where e.id = ${entry_id}`
+      if (same !== undefined) {
+        return isSame(same.entry, entry) ? known(same) : yield* new IdempotencyConflict()
+      }
+      if (entry.type !== "text") return yield* settle(sql, accepting, entry, plan)
+      if (plan.state === "completed" && entry.else === "ask") return { _tag: "Completed" as const, owner: plan.owner }
+      if (isOver(plan)) return yield* refusals.over
+      const [waiting] = yield* sql<{ readonly is_full: boolean }>`
+select count(*) >= ${maxTexts.count} or coalesce(sum(characters), 0) + ${entry.text.length} > ${maxTexts.characters} as is_full
+from inbox where plan_id = ${plan_id} and type = 'text' and state = 'accepted'`
+      if (waiting?.is_full === true) return yield* refusals.full
+      yield* insert(sql, accepting, null, null)
+      yield* count(sql, plan_id)
+      return { _tag: "Accepted" as const, entry_id, moved_to: null }
+    })
+  )
+
+const withdraw = (sql: Sql, plan: PlanId, id: EntryId, owner: CallerName | undefined) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      yield* lock(sql, plan, owner)
+      const [entry] = yield* sql<Pick<EntryRow, "state"> & { readonly type: string }>`
+select state, type from inbox where id = ${id} and plan_id = ${plan}`
+      if (entry === undefined) return yield* new NotFound({ what: "entry" })
+      if (entry.state === "withdrawn") return
+      if (entry.type !== "text" || entry.state !== "accepted") return yield* refusals.taken
+      yield* sql`update inbox set state = 'withdrawn' where id = ${id}`
+      yield* count(sql, plan)
+    })
+  )
+
+/** What waits for somebody in plans of the owner that are not over. */
+const selectWaiting = (
+  sql: Sql,
+  owner: CallerName,
+  where: Statement.Fragment,
+  order: Statement.Fragment
+) => sql<WaitingRow>`
+select ${sql.literal(waitingColumns)} from plans p join waits w on w.plan_id = p.id
+where p.owner = ${owner} and p.state in ('queued', 'running') and w.kind <> 'timer'
+  and w.settled_by is null and w.decision is null and not w.is_expired ${where}
+order by ${order}`
+
+const make = (sql: Sql, withDeadline: WithDeadline): InboxStore["Service"] => ({
+  accept: (accepting) => withDeadline(accept(sql, accepting)),
+  move: (accepting, to) => Effect.asVoid(withDeadline(insert(sql, accepting, null, to))),
+  find: ({ plan_id, task_id }, owner) =>
+    withDeadline(sql<OpenWait>`
+select w.kind, w.round, w.tool, w.schema from waits w join plans p on p.id = w.plan_id
+where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner)}`).pipe(
+      Effect.flatMap(([row]) =>
+        row === undefined ? Effect.fail(new NotFound({ what: "task" })) : Effect.succeed(toOpenWait(row))
+      )
+    ),
+  withdraw: (plan, entry, owner) => withDeadline(withdraw(sql, plan, entry, owner)),
+  list: (plan, owner, { cursor, limit }) =>
+    withDeadline(
+      Effect.gen(function* () {
+        const [found] = yield* sql`select from plans p where p.id = ${plan} and ${ofOwner(sql, owner)}`
+        if (found === undefined) return yield* new NotFound({ what: "plan" })
+        return yield* sql<EntryRow>`
+select ${sql.literal(entryColumns)} from inbox e
+where e.plan_id = ${plan} and e.ordinal > ${cursor ?? 0} order by e.ordinal limit ${limit + 1}`
+      })
+    ).pipe(Effect.map((rows) => newestFirst(rows, limit, toEntry))),
+  read: (plans) => Effect.map(withDeadline(readContents(sql, plans)), (rows) => rows.map(toContent)),
+  waiting: (owner, { kind, plan }, { cursor, limit }) =>
+    withDeadline(
+      selectWaiting(
+        sql,
+        owner,
+        sql`${kind === undefined ? sql`` : sql`and w.kind = ${kind}`} ${plan === undefined ? sql`` : sql`and p.id = ${plan}`}
+  and w.ordinal > ${cursor ?? 0}`,
+        sql`w.ordinal limit ${limit + 1}`
+      )
+    ).pipe(Effect.map((rows) => newestFirst(rows, limit, toWaiting))),
+  approvals: (owner, plan, { cursor, limit }) =>
+    withDeadline(
+      selectWaiting(
+        sql,
+        owner,
+        sql`and w.kind = 'approval' ${plan === undefined ? sql`` : sql`and p.id = ${plan}`} ${cursor === undefined ? sql`` : sql`and w.ordinal < ${cursor}`}`,
+        sql`w.ordinal desc limit ${limit + 1}`
+      )
+    ).pipe(Effect.map((rows) => newestFirst(rows, limit, toApproval))),
+  decision: ({ plan_id, task_id }) =>
+    withDeadline(sql<GivenDecision & { readonly note: string | null }>`
+select decision, note, decided_by as by from waits
+where plan_id = ${plan_id} and task_id = ${task_id} and decision is not null`).pipe(
+      Effect.map(([row]): GivenDecision | undefined => {
+        if (row === undefined) return undefined
+        const { by, decision, note } = row
+        return note === null ? { decision, by } : { decision, note, by }
+      })
+    ),
+  isRemembered: (session, tool) =>
+    withDeadline(sql`
+select from plans p join waits w on w.plan_id = p.id
+where p.session_id = ${session} and w.tool = ${storable(tool)} and w.remember = 'session' limit 1`).pipe(
+      Effect.map((rows) => rows.length > 0)
+    ),
+  movesTo: (plan) =>
+    withDeadline(sql<{ readonly moves: number }>`
+with recursive chain as (
+  select ${plan}::text collate "C" as plan_id, 0 as moves
+  union
+  select e.plan_id, c.moves + 1 from chain c join inbox e on e.moved_to = c.plan_id
+)
+select max(moves) as moves from chain`).pipe(Effect.map(([row]) => row?.moves ?? 0)),
+  meetTools: (owner, digests, now) =>
+    digests.size === 0 ? Effect.succeed(digests) : withDeadline(meet(sql, owner, digests, now))
+})
+
+/** Inboxes in Postgres. */
+export const layer = Layer.effect(
+  InboxStore,
+  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) => make(sql, withDeadline))
+)

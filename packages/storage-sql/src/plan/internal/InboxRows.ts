@@ -1,0 +1,165 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
+import type { Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
+import type { EntryId } from "@bowline/domain/plan/Outcome"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type {
+  InboxContent,
+  OpenWait,
+  Settlement,
+  StoredWait,
+  StoredWaitKind
+} from "@bowline/runtime/unstable/store/InboxStore"
+import { type Schema, Struct } from "effect"
+import type { SqlClient } from "effect/sql"
+
+/** A row of `inbox`. */
+export interface EntryRow {
+  readonly ordinal: bigint
+  readonly entry_id: EntryId
+  readonly author: CallerName
+  readonly at: Date
+  readonly entry: NewEntry
+  readonly round: number | null
+  readonly state: Entry["state"]
+  readonly told: Entry["state"] | null
+  readonly step: number | null
+  readonly moved_to: PlanId | null
+}
+
+export const entryColumns =
+  "e.ordinal, e.id as entry_id, e.author, e.at, e.entry, e.round, e.state, e.told, e.step, e.moved_to"
+
+export const toEntry = ({ at, author, entry, entry_id, moved_to, state, step }: EntryRow): Entry => ({
+  entry_id,
+  type: entry.type,
+  by: author,
+  at: at.toISOString(),
+  state,
+  task_id: entry.type === "text" ? null : entry.task_id,
+  step,
+  moved_to,
+  text: entry.type === "text" ? entry.text : null
+})
+
+/** What a call waits for, or waited for last, and the entry that has settled it. A former version has stored a decision without an entry. */
+interface WaitRow {
+  readonly plan_id: PlanId
+  readonly task_id: TaskId
+  readonly kind: StoredWaitKind
+  readonly round: number
+  readonly tool: string
+  readonly schema: Schema.Json | null
+  readonly expires_at: Date
+  readonly tool_digest: string | null
+  readonly is_expired: boolean
+  readonly entry_id: EntryId | null
+  readonly author: CallerName | null
+  readonly entry: Settling | null
+  readonly decision: "approve" | "reject" | null
+  readonly note: string | null
+  readonly decided_by: CallerName | null
+}
+
+const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema,
+  coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.is_expired, e.id as entry_id, e.author, e.entry,
+  w.decision, w.note, w.decided_by`
+
+const settlementOf = (row: WaitRow): Settlement | undefined => {
+  const { author, decided_by, decision, entry, entry_id, is_expired, note, round, task_id, tool_digest } = row
+  const wait = { task_id, round, tool_digest }
+  if (entry !== null && author !== null) return { ...wait, given: { entry_id, by: author, entry } }
+  if (is_expired) return { ...wait, given: undefined }
+  if (decision === null || decided_by === null) return undefined
+  const stored: Settling = { type: "decision", task_id, decision, ...(note !== null && { note }) }
+  return { ...wait, given: { entry_id: null, by: decided_by, entry: stored } }
+}
+
+const toWait = (row: WaitRow): StoredWait => ({
+  ...toOpenWait(row),
+  task_id: row.task_id,
+  expires_at: row.expires_at.toISOString(),
+  settlement: settlementOf(row)
+})
+
+export const toOpenWait = ({ kind, round, schema, tool }: Pick<WaitRow, keyof OpenWait>): OpenWait => ({
+  kind,
+  round,
+  tool,
+  schema
+})
+
+/** The waits of these plans, in their order. */
+export const readWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<WaitRow>`
+select ${sql.literal(waitColumns)} from waits w join plans p on p.id = w.plan_id left join inbox e on e.id = w.settled_by
+where ${sql.in("w.plan_id", plans)} order by w.ordinal`
+
+export const toWaits = (rows: ReadonlyArray<WaitRow>): ReadonlyArray<StoredWait> => rows.map(toWait)
+
+interface ContentRow {
+  readonly plan_id: PlanId
+  readonly count: number
+  readonly texts: ReadonlyArray<{
+    readonly entry_id: EntryId
+    readonly by: CallerName
+    readonly entry: TextEntry
+    readonly state: Entry["state"]
+    readonly told: Entry["state"] | null
+  }> | null
+  readonly settled: ReadonlyArray<WaitRow & { readonly expires_at: never }> | null
+}
+
+/** What these plans have not used yet of their inboxes. One statement, so that the number fits what is read. */
+export const readContents = (
+  sql: SqlClient.SqlClient,
+  plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>
+) => sql<ContentRow>`
+select p.id as plan_id, p.inbox_count as count, (
+  select json_agg(json_build_object('entry_id', e.id, 'by', e.author, 'entry', e.entry, 'state', e.state, 'told', e.told) order by e.ordinal)
+  from inbox e where e.plan_id = p.id and e.type = 'text'
+    and (e.state = 'accepted' or (e.state = 'withdrawn' and e.told is distinct from 'withdrawn'))
+) as texts, (
+  select json_agg(json_build_object('task_id', w.task_id, 'round', w.round, 'tool_digest', w.tool_digest, 'is_expired', w.is_expired,
+    'entry_id', e.id, 'author', e.author, 'entry', e.entry, 'decision', w.decision, 'note', w.note, 'decided_by', w.decided_by) order by w.ordinal)
+  from waits w left join inbox e on e.id = w.settled_by
+  where w.plan_id = p.id and (e.state = 'accepted' or (e.id is null and (w.is_expired or w.decision is not null)))
+) as settled
+from json_to_recordset(${JSON.stringify(plans)}::json) as i(plan_id text, seen int) join plans p on p.id = i.plan_id
+where p.inbox_count <> i.seen
+  -- A replica of the version before counts no decisions.
+  or exists (select from waits w where w.plan_id = p.id and w.settled_by is null and w.decision is not null)`
+
+export const toContent = ({ count, plan_id, settled, texts }: ContentRow): InboxContent => ({
+  plan_id,
+  count,
+  texts: (texts ?? []).map(({ entry, state, told, ...text }) => ({
+    ...text,
+    ...Struct.pick(entry, ["text", "when", "else"]),
+    isWithdrawn: state === "withdrawn",
+    isTold: told === state
+  })),
+  settlements: (settled ?? []).flatMap((row) => settlementOf(row) ?? [])
+})
+
+/** A wait as callers see it. */
+export type WaitingRow = Omit<Waiting, "since" | "expires_at"> & {
+  readonly ordinal: bigint
+  readonly since: Date
+  readonly expires_at: Date
+}
+
+export const waitingColumns = `w.plan_id, p.session_id, w.task_id, w.kind, w.tool, w.agent, w.input, w.why, w.message, w.data, w.url,
+  w.since, coalesce(w.expires_at, p.deadline_at) as expires_at, p.owner as caller, w.ordinal`
+
+export const toWaiting = (row: WaitingRow): Waiting => ({
+  ...Struct.omit(row, ["ordinal"]),
+  since: row.since.toISOString(),
+  expires_at: row.expires_at.toISOString()
+})
+
+export const toApproval = (row: WaitingRow): PendingApproval => {
+  const { agent, caller, input, plan_id, session_id, task_id, tool, why } = row
+  const expires_at = row.expires_at.toISOString()
+  return { plan_id, session_id, task_id, tool, agent, input, why: why ?? "always", expires_at, caller }
+}
