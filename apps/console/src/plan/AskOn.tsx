@@ -18,12 +18,13 @@ const say = async (planId: string, text: string, key: string): Promise<string | 
     body: JSON.stringify({ type: "text", text })
   })
   const answer: unknown = await response.json()
-  const read = (name: string): unknown =>
-    typeof answer === "object" && answer !== null
-      ? Object.entries(answer).find(([key]) => key === name)?.[1]
-      : undefined
-  if (!response.ok) throw new Error(String(read("detail") ?? `The gateway answered ${response.status}.`))
-  return read("moved") === true ? String(read("plan_id")) : undefined
+  const read = (name: string): string | undefined => {
+    const value = typeof answer === "object" && answer !== null ? new Map(Object.entries(answer)).get(name) : undefined
+    return typeof value === "string" ? value : undefined
+  }
+  if (!response.ok) throw new Error(read("detail") ?? `The gateway answered ${response.status}.`)
+  const taker = read("plan_id")
+  return taker === planId ? undefined : taker
 }
 
 const fates = {
