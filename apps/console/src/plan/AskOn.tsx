@@ -19,7 +19,8 @@ const say = async (planId: string, text: string, key: string): Promise<string | 
   })
   const answer: unknown = await response.json()
   const read = (name: string): string | undefined => {
-    const value = typeof answer === "object" && answer !== null ? new Map(Object.entries(answer)).get(name) : undefined
+    const value: unknown =
+      typeof answer === "object" && answer !== null ? new Map(Object.entries(answer)).get(name) : undefined
     return typeof value === "string" ? value : undefined
   }
   if (!response.ok) throw new Error(read("detail") ?? `The gateway answered ${response.status}.`)
