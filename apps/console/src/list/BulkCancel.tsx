@@ -1,7 +1,12 @@
 import { type Signal, useSignal } from "@preact/signals"
-import { bowline } from "../gateway/Gateway.ts"
+import { bowline, inWords } from "../gateway/Gateway.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { counted } from "../text/Format.ts"
+import { asked, type Filters } from "./Filters.ts"
 import { mostSelected } from "./PlanTable.tsx"
+
+/** What can be cancelled. */
+const openStates = ["queued", "running"] as const
 
 /** How many cancels are under way at once. */
 const atOnce = 4
@@ -20,11 +25,13 @@ const cancelAll = async (ids: ReadonlyArray<string>): Promise<number> => {
   return failed
 }
 
-/** What can be done with the selected plans. */
+/** What can be done with the selected plans. All that run and pass the filters can be selected at once, on whatever page they are. */
 export const BulkCancel = ({
+  filters,
   onDone,
   selection
 }: {
+  readonly filters: Filters
   readonly selection: Signal<ReadonlySet<string>>
   readonly onDone: () => void
 }) => {
@@ -44,8 +51,31 @@ export const BulkCancel = ({
     onDone()
   }
 
+  const open = filters.state.length === 0 ? openStates : openStates.filter((state) => filters.state.includes(state))
+  const selectAll = async () => {
+    if (isBusy.value) return
+    isBusy.value = true
+    const asking = bowline.plans.list({ ...asked(filters, now()), state: open, limit: mostSelected }).page()
+    const page = await asking.catch((error: unknown) => inWords(error))
+    isBusy.value = false
+    if (typeof page === "string") {
+      told.value = page
+      return
+    }
+    selection.value = new Set(page.plans.map(({ plan_id }) => plan_id))
+    told.value =
+      page.plans.length === 0
+        ? "None of them runs."
+        : `${counted(page.plans.length, "plan")} selected${page.next_cursor === null ? "" : ", the newest ones"}.`
+  }
+
   return (
     <div class="bulk">
+      {open.length === 0 ? null : (
+        <button type="button" class="quiet" disabled={isBusy.value} onClick={() => void selectAll()}>
+          Select all that run
+        </button>
+      )}
       {size === 0 ? null : (
         <>
           <button type="button" class="danger" disabled={isBusy.value} onClick={() => void cancel()}>

@@ -14,6 +14,7 @@ const toggled = (filters: Filters, state: Filters["state"][number]) =>
 
 const Text = ({
   filters,
+  hint,
   label,
   name,
   isTime = false
@@ -21,6 +22,7 @@ const Text = ({
   readonly filters: Filters
   readonly label: string
   readonly name: TextFilter
+  readonly hint?: string
   readonly isTime?: boolean
 }) => {
   const value = isTime ? fieldOf(filters[name]) : filters[name]
@@ -37,7 +39,7 @@ const Text = ({
       {isTime ? (
         <input type="datetime-local" step="any" ref={field} onChange={onChange} />
       ) : (
-        <input type="text" ref={field} onChange={onChange} />
+        <input type="text" placeholder={hint} ref={field} onChange={onChange} />
       )}
     </label>
   )
@@ -74,9 +76,9 @@ export const FilterForm = () => {
           <Text filters={filters} name="reason" label="Reason of an abort" />
           <Text filters={filters} name="tool" label="Tool" />
           <Text filters={filters} name="agent" label="Agent" />
-          <Text filters={filters} name="metadata" label="Metadata, key=value" />
+          <Text filters={filters} name="metadata" label="Metadata" hint="key=value" />
           <Text filters={filters} name="session_id" label="Session" />
-          {isAdmin.value ? <Text filters={filters} name="caller" label="Caller, * for all" /> : null}
+          {isAdmin.value ? <Text filters={filters} name="caller" label="Caller" hint="* is everybody" /> : null}
           <Text filters={filters} name="since" label="Since" isTime />
           <Text filters={filters} name="until" label="Until" isTime />
         </div>

@@ -10,6 +10,7 @@ import { BulkCancel } from "./BulkCancel.tsx"
 import { FilterForm } from "./FilterForm.tsx"
 import { active, asked, filtersOf } from "./Filters.ts"
 import { Pager } from "./Pager.tsx"
+import { PlansOverTime } from "./PlansOverTime.tsx"
 import { PlanTable } from "./PlanTable.tsx"
 
 /** All plans, filtered: one request a page, asked again every few seconds. */
@@ -28,8 +29,9 @@ export const PlansPage = () => {
     <>
       <h1>Plans</h1>
       <FilterForm />
+      <PlansOverTime filters={filters} />
       <Problem error={error.value} />
-      <BulkCancel selection={selection} onDone={refresh} />
+      <BulkCancel filters={filters} selection={selection} onDone={refresh} />
       {page === undefined ? (
         error.value === undefined ? (
           <Loading />

@@ -31,12 +31,14 @@ const ordered = ({ from, to }: Selected) => ({ first: Math.min(from, to), last: 
  */
 export const StateChart = ({
   hrefOf,
+  isSmall = false,
   label,
   onRange,
   overview: { since, step_ms, stretches, until }
 }: {
   readonly label: string
   readonly overview: Overview
+  readonly isSmall?: boolean
   readonly hrefOf: (since: string, until: string) => string
   readonly onRange: (since: string, until: string) => void
 }) => {
@@ -111,7 +113,7 @@ export const StateChart = ({
 
   const range = selected.value === undefined ? undefined : ordered(selected.value)
   return (
-    <figure class="chart">
+    <figure class={isSmall ? "chart small" : "chart"}>
       <ul
         ref={list}
         aria-label={label}

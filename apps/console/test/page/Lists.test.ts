@@ -47,7 +47,7 @@ describeInBrowser("the lists", () => {
           await page.goBack()
           await rows.first().waitFor()
           assert.strictEqual(await page.getByLabel("Question has").inputValue(), "knots")
-          await page.getByLabel("failed").check()
+          await page.getByRole("checkbox", { name: "failed" }).check()
           await page.getByRole("heading", { name: "No plan matches these filters" }).waitFor()
           await page.getByRole("link", { name: "Clear filters", exact: true }).click()
           await rows.nth(1).waitFor()
@@ -100,6 +100,59 @@ describeInBrowser("the lists", () => {
           await row("Long 1").getByText("aborted").first().waitFor()
           assert.strictEqual(await row("Long 2").getByText("running").count(), 1)
           assert.strictEqual(await page.getByRole("button", { name: /^Cancel/ }).count(), 0)
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
+    it.effect("select all that run and pass the filters, also those that the page does not show", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Listed
+        for (const question of ["Long way 1", "Long way 2", "Other way"]) {
+          yield* Effect.promise(() => ask(url, { question }))
+        }
+        const { faults, page } = yield* openPage(url, "/plans?q=way")
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Select all that run" }).click()
+          await page.getByText("2 plans selected.").waitFor()
+          await page.getByRole("button", { name: "Cancel 2 plans" }).click()
+          await page.getByText("2 plans cancelled.").waitFor()
+          await page.getByRole("button", { name: "Select all that run" }).click()
+          await page.getByText("None of them runs.").waitFor()
+          await page.getByRole("checkbox", { name: "completed" }).check()
+          await page.getByRole("button", { name: "Select all that run" }).waitFor({ state: "detached" })
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
+    it.effect("look back from now, and narrow their time by the bars, by mouse and by keyboard", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Listed
+        yield* Effect.promise(() => ask(url, { question: "About time" }))
+        const { faults, page } = yield* openPage(url, "/plans")
+        yield* Effect.promise(async () => {
+          await page.getByRole("link", { name: "1 h", exact: true }).click()
+          await page.waitForURL("**/plans?last=1h")
+          const row = page.getByRole("link", { name: "About time" })
+          await row.first().waitFor()
+          const bars = page.getByRole("list", { name: "Plans by state, over time" })
+          const box = await bars.boundingBox()
+          if (box === null) return assert.fail("No bars")
+          // The first half of the hour, in which nothing was asked.
+          await page.mouse.move(box.x + 2, box.y + 10)
+          await page.mouse.down()
+          await page.mouse.move(box.x + box.width / 2, box.y + 10, { steps: 4 })
+          await page.mouse.up()
+          await page.waitForURL(/since=.*until=/)
+          await page.getByRole("heading", { name: "No plan matches these filters" }).waitFor()
+          assert.strictEqual(await page.getByLabel("Since").count(), 1)
+          await page.goBack()
+          await row.first().waitFor()
+          await bars.locator("a[tabindex='0']").focus()
+          await page.keyboard.press("Home")
+          await page.keyboard.press("Enter")
+          await page.getByRole("heading", { name: "No plan matches these filters" }).waitFor()
         })
         assert.deepStrictEqual(faults, [])
       })

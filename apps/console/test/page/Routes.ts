@@ -52,7 +52,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     // What can be asked comes with the configuration, the table with the plans: so both are waited for.
     { name: "ask", path: "/", ready: "main:has(.samples):has(tbody tr)" },
     { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr)" },
-    { name: "plans", path: "/plans", ready: "tbody tr" },
+    { name: "plans", path: "/plans", ready: "main:has(.chart):has(tbody tr)" },
     // The answer comes with the plan's record, the timeline with its events.
     {
       name: "plan",

@@ -190,7 +190,7 @@ export class SupportDesk extends Context.Service<
         return [
           { name: "ask", path: "/", ready: "tbody tr" },
           { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr)" },
-          { name: "plans", path: "/plans", ready: "tbody tr" },
+          { name: "plans", path: "/plans", ready: "main:has(.chart):has(tbody tr)" },
           {
             name: "plan",
             path: `/plans/${refunded}?row=attempt-1-1`,

@@ -6,8 +6,21 @@ import { ApprovalReason, Decision } from "./Approval.ts"
 import { EntryId } from "./Outcome.ts"
 import { PlanId } from "./Plan.ts"
 
-/** How many characters the text of one entry may have, and all texts together that a plan has not taken yet. */
+/**
+ * How many characters the text of one entry may have.
+ *
+ * @example
+ * ```ts
+ * import { maxText, maxTexts } from "@bowline/domain/plan/Inbox"
+ *
+ * export const fits = (text: string, open: ReadonlyArray<string>): boolean =>
+ *   text.length <= maxText &&
+ *   open.length < maxTexts.count &&
+ *   open.join("").length + text.length <= maxTexts.characters
+ * ```
+ */
 export const maxText = 200_000
+/** How many texts a plan may have that it has not taken yet, and how many characters all of them. */
 export const maxTexts = { count: 100, characters: 400_000 } as const
 
 /** What a caller adds while the plan works: at the next step `boundary`, or `now`, in place of what the provider is answering. */

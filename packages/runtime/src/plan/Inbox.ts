@@ -26,6 +26,8 @@ import { PlanStore } from "../store/PlanStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { NewPlans } from "./NewPlans.ts"
 
+export type { InboxStore, WaitId }
+
 /** Who says something to a plan. An admin may do so to anybody's plans. */
 export interface Decider {
   readonly caller: CallerName
