@@ -108,6 +108,9 @@ const Navigation = () => {
         </ul>
       </nav>
       <Who />
+      <a class="docs" href="/docs">
+        Docs
+      </a>
     </header>
   )
 }

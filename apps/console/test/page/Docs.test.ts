@@ -31,6 +31,17 @@ describeInBrowser("the documentation", () => {
 
         await isInteractive(page)
         await page.keyboard.press("Control+k")
+        // Decisions speak of leases more than anything else does.
+        await page.getByRole("searchbox").fill("lease")
+        const first = page.getByRole("option").first()
+        await first.waitFor()
+        const found = await page
+          .locator("[role=option] a, a[role=option]")
+          .evaluateAll((links) => links.map((link) => link.getAttribute("href") ?? ""))
+        const firstDecision = found.findIndex((href) => href.includes("/decisions/"))
+        const lastReference = found.findLastIndex((href) => /\/(start|reference)\//.test(href))
+        assert.isAbove(found.length, 1)
+        assert.isTrue(firstDecision === -1 || firstDecision > lastReference, found.join("\n"))
         await page.getByRole("searchbox").fill("circuit breaker")
         await page
           .getByRole("option", { name: /Circuit breaker/ })
@@ -38,6 +49,18 @@ describeInBrowser("the documentation", () => {
           .click()
         await page.waitForURL(/\/docs\/reference\/peers#circuit-breaker/)
         await page.getByRole("heading", { name: /Circuit breaker/ }).waitFor()
+      })
+
+      yield* Effect.promise(async () => {
+        for (const [name, path] of [
+          ["Console", "/"],
+          ["API", "/docs/api"]
+        ] as const) {
+          await page.getByRole("link", { name, exact: true }).first().click()
+          await page.waitForURL(url + path)
+          await page.goBack()
+          await isInteractive(page)
+        }
       })
 
       const colour = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
@@ -70,6 +93,21 @@ describeInBrowser("the documentation", () => {
       const { url } = yield* startDemo
       const { faults, page } = yield* openPage(url, "/docs/api")
       yield* Effect.promise(() => page.getByText("/plans/{id}/events").first().waitFor())
+      const hosts = yield* Effect.promise(() =>
+        page
+          .locator("a[href^='http']:visible")
+          .evaluateAll((links) => links.map((link) => new URL(link.getAttribute("href") ?? "").host))
+      )
+      assert.deepStrictEqual(
+        hosts.filter((host) => host !== new URL(url).host),
+        []
+      )
+      assert.strictEqual(
+        yield* Effect.promise(() =>
+          page.getByRole("button", { name: /Ask AI|Developer Tools|Open API Client|Generate MCP/i }).count()
+        ),
+        0
+      )
       assert.deepStrictEqual(
         faults.filter((fault) => fault.startsWith("asked")),
         []

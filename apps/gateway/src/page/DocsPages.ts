@@ -5,8 +5,18 @@ import { HttpApiScalar } from "effect/http-api"
 import { answer, Refused } from "../http/Refusals.ts"
 import * as PageFiles from "./PageFiles.ts"
 
+/** Without what sends its reader to the maker of the page. The types of the page know only some of its settings. */
+const scalar = {
+  withDefaultFonts: false,
+  hideClientButton: true,
+  showDeveloperTools: "never",
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  customCss: 'a[href*="scalar.com"] { display: none }'
+}
+
 /** The page to read and try the API, wherever it is asked for. Nobody else is asked for its fonts. */
-const apiPage = HttpApiScalar.layer(Api, { path: "/*", scalar: { withDefaultFonts: false } })
+const apiPage = HttpApiScalar.layer(Api, { path: "/*", scalar })
 
 const notBuilt = answer(
   Effect.fail(new Refused({ code: "not_found", detail: "The documentation is not built: `npm start` builds it" }))

@@ -52,7 +52,8 @@ export class Api extends HttpApi.make("bowline")
       version,
       description:
         "An agent gateway that never gets stuck. Post a question and a catalog of agents; a planner calls them step by step " +
-        "and streams what happens. Every error is an `application/problem+json`, every response has an `X-Request-Id`.",
+        "and streams what happens. Every error is an `application/problem+json`, every response has an `X-Request-Id`. " +
+        "The gateway has its [documentation](/docs) and its [console](/).",
       transform: withoutFailureEvent
     })
   ) {}

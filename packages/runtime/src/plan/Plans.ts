@@ -14,9 +14,7 @@ import type {
 import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
-import { Asker } from "../asking/Asker.ts"
 import { CredentialPool } from "../asking/CredentialPool.ts"
-import { Compaction } from "../compaction/Compaction.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
@@ -24,7 +22,6 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
-import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
 import type { Provider } from "../provider/Provider.ts"
 import { toEvent } from "../store/EventRow.ts"
@@ -32,17 +29,14 @@ import type { Page, PageRequest } from "../store/Page.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
-import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
 import { PlanFollower } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
-import { InputValidator } from "../tool/InputValidator.ts"
 import { cancel } from "./Cancellation.ts"
 import { Inbox } from "./Inbox.ts"
-import * as Expiry from "./Expiry.ts"
-import { type Asked, NewPlans } from "./NewPlans.ts"
+import type { Asked } from "./NewPlans.ts"
+import * as PlanEngine from "./PlanEngine.ts"
 import { PlanStreams } from "./PlanStreams.ts"
-import * as Recovery from "./Recovery.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
@@ -208,17 +202,10 @@ export class Plans extends Context.Service<
    */
   static readonly layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
     Plans.layerFollower.pipe(
-      Layer.provideMerge(
-        Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer)
-      ),
+      Layer.provideMerge(Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer)),
       Layer.provideMerge(PlanStreams.layer),
       Layer.provideMerge(Inbox.layer),
-      Layer.provide(NewPlans.layer),
-      Layer.provide([RunningPlans.layer, RemotePlans.layer]),
-      Layer.provide(planner),
-      Layer.provide([Compaction.layer, Inboxes.layer, InputValidator.layer]),
-      Layer.provide(Asker.layer),
-      Layer.provide([SessionLock.layer, GroupCommit.layer])
+      Layer.provide(PlanEngine.layerOf(planner))
     )
 
   /** The same with the planner that asks a model. */

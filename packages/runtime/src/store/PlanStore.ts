@@ -76,6 +76,16 @@ export interface Spent {
   readonly tool_calls: number
 }
 
+/** What never changes of a call of a tool. */
+interface TaskCall {
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly kind: ToolKind
+  readonly agent: string | null
+  readonly endpoint: string | null
+  readonly skill: string | null
+}
+
 /** One fact about a plan, to be written with the events that tell it. */
 export type PlanChange =
   /** The plan holds the session's lease: it is `running`, and from now on the session's fence guards its writes. */
@@ -85,18 +95,12 @@ export type PlanChange =
   /** Guarded by `covered_seq` as well. An earlier commit has stored the messages that it covers. */
   | { readonly _tag: "Compacted"; readonly compaction: Compaction }
   /** The intent to call a tool. A call that is refused starts as `invalid` or `rejected`, and is never dispatched. */
-  | {
+  | ({
       readonly _tag: "TaskStarted"
-      readonly task_id: TaskId
-      readonly tool: string
-      readonly kind: ToolKind
-      readonly agent: string | null
-      readonly endpoint: string | null
-      readonly skill: string | null
       readonly input: Schema.Json
       readonly state: "running" | "invalid" | "rejected"
       readonly at: string
-    }
+    } & TaskCall)
   | {
       readonly _tag: "TaskAccepted"
       readonly task_id: TaskId
@@ -181,13 +185,7 @@ export interface Told<A extends ToldFacts> {
 }
 
 /** One call of a tool, as it is stored. */
-export interface StoredTask {
-  readonly task_id: TaskId
-  readonly tool: string
-  readonly kind: ToolKind
-  readonly agent: string | null
-  readonly endpoint: string | null
-  readonly skill: string | null
+export interface StoredTask extends TaskCall {
   readonly state: TaskState | "running"
   readonly remote_task_id: string | null
   readonly remote_context_id: string | null

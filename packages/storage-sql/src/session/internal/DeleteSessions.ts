@@ -68,23 +68,17 @@ export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClie
   return true
 })
 
-/** Deletes a batch of expired idempotency keys, and returns how many. Skips a locked one, which a new plan is taking. */
-const forgetKeys = (sql: SqlClient.SqlClient, now: string) =>
+/**
+ * Deletes a batch of expired idempotency keys, or of tools that their callers have not met for long, and returns how many. Skips a locked one,
+ * which a new plan is taking or meeting.
+ */
+const forget = (sql: SqlClient.SqlClient, now: string, table: "idempotency" | "known_tools", column: "key" | "tool") =>
   sql`
-delete from idempotency i using (
-  select owner, key from idempotency where expires_at <= ${now}
+delete from ${sql(table)} t using (
+  select owner, ${sql(column)} from ${sql(table)} where expires_at <= ${now}
   order by expires_at limit ${keysAtOnce} for update skip locked
-) expired where i.owner = expired.owner and i.key = expired.key
-returning i.key`.pipe(Effect.map((rows) => rows.length))
-
-/** Deletes a batch of tools that their callers have not met for long, and returns how many. Skips a locked one, which a plan is meeting. */
-const forgetTools = (sql: SqlClient.SqlClient, now: string) =>
-  sql`
-delete from known_tools k using (
-  select owner, tool from known_tools where expires_at <= ${now}
-  order by expires_at limit ${keysAtOnce} for update skip locked
-) expired where k.owner = expired.owner and k.tool = expired.tool
-returning k.tool`.pipe(Effect.map((rows) => rows.length))
+) expired where t.owner = expired.owner and t.${sql(column)} = expired.${sql(column)}
+returning t.owner`.pipe(Effect.map((rows) => rows.length))
 
 /** Deletes what is known of credentials and models that had no window for a week, by the clock of their windows, and were not used. Skips a locked row. */
 const forgetCredentials = (sql: SqlClient.SqlClient) =>
@@ -111,7 +105,9 @@ select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_our
       if (lock?.is_ours !== true) return false
       yield* forgetDays(sql, now)
       yield* forgetCredentials(sql)
-      const left = (yield* purge(sql)).plans + (yield* forgetKeys(sql, now)) + (yield* forgetTools(sql, now))
+      const { plans } = yield* purge(sql)
+      const keys = yield* forget(sql, now, "idempotency", "key")
+      const left = plans + keys + (yield* forget(sql, now, "known_tools", "tool"))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`

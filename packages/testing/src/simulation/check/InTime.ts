@@ -5,7 +5,10 @@ import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 /** How late behind its deadline a plan may end, in milliseconds. */
 const deadlineSlack = 1_000
 
-/** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
+/** How soon another replica takes over what a process hands over that shuts down, in milliseconds: it looks every 3 s. */
+const handOverMs = 5_000
+
+/** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered, or that has handed it over. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
   // What nobody has stored yet, nobody takes over.
   const troubles = ownersOf(observed, plan).flatMap(({ at, replica }, index) =>
@@ -15,8 +18,12 @@ const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number =
   const ages = observed.takeOvers.flatMap(({ at, heard, plan_id }) =>
     plan_id === plan.plan.plan_id && heard !== undefined ? [heard - at] : []
   )
+  const left = observed.commits.flatMap(({ at, changes, plan_id }) =>
+    plan_id === plan.plan.plan_id && changes.some(({ _tag }) => _tag === "HandedOver") ? [at] : []
+  )
   return Math.max(
     plan.deadline + deadlineSlack + Math.max(0, ...ages),
+    ...left.map((at) => anyFitBy(observed, at, handOverMs)),
     ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
   )
 }
