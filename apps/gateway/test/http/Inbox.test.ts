@@ -114,11 +114,11 @@ describe("the inbox of a plan", () => {
           const plan = yield* Effect.repeat(find, { until: (id) => id !== undefined })
           yield* Effect.sleep(round % 25)
           const entry = { type: "text", text: `entry ${round}`, else: round % 2 === 0 ? "ask" : "reject" }
-          const { body, status } = yield* post(`${url}/plans/${String(plan)}/inbox`, entry, ann)
+          const { body, status } = yield* post(`${url}/plans/${plan}/inbox`, entry, ann)
           const { text: stream } = yield* Fiber.join(asking)
           const count = (name: string) => stream.match(new RegExp(`^event: ?${name}$`, "gm"))?.length
-          const entries = yield* entriesOf(url, String(plan))
-          const [listed] = entries ?? assert.fail(String(plan))
+          const entries = yield* entriesOf(url, plan)
+          const [listed] = entries ?? assert.fail(plan)
           if (status === 409) {
             assert.deepStrictEqual([body["code"], listed], ["plan_over", undefined])
             return "refused"
