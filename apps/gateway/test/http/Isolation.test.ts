@@ -28,6 +28,9 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /sessions/{id}/messages": {},
   "POST /credentials/{id}/clear": { refusal: [403, "forbidden"] },
   "GET /ui/chat/{id}/stream": { refusal: [204, undefined] },
+  "GET /plans/{id}/inbox": {},
+  "DELETE /plans/{id}/inbox/{entry_id}": {},
+  "POST /plans/{id}/inbox": { body: { type: "text", text: "really?", else: "reject" } },
   "POST /plans/{id}/approvals/{task_id}": { body: { decision: "approve" } },
   "GET /plans/{id}/events": {},
   "POST /plans/{id}/cancel": {},
@@ -44,7 +47,7 @@ const cases: Readonly<Record<string, Case>> = {
 /** Every parameter beside those of paths. Of these, `caller`, `session_id` and `idempotency-key` name what may be another caller's. */
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
-  ["agent", "metadata", "reason", "tool"],
+  ["agent", "kind", "metadata", "reason", "tool"],
   ["x-bowline-hops", "x-bowline-via", "order", "starting_after", "stream"]
 )
 
@@ -83,6 +86,8 @@ describe("what belongs to another caller", () => {
         const plan = idIn(/"plan_id":"([^"]+)"/, text)
         const task = idIn(/"task_id":"([^"]+)"/, text)
         const session = String(first["session_id"])
+        const { body: accepted } = yield* post(`${url}/plans/${plan}/inbox`, { type: "text", text: "more" }, ann)
+        const entry = String(accepted["entry_id"])
         const { body: answered } = yield* post(`${url}/v1/responses`, { model: "bowline", input: "?" }, ann)
         const response = String(answered["id"])
         const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
@@ -98,7 +103,8 @@ describe("what belongs to another caller", () => {
           const [method = "", path = ""] = operation.split(" ")
           const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, credentials: "openai" }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
-          const target = url + path.replace("{id}", encodeURIComponent(id)).replace("{task_id}", task)
+          const target =
+            url + path.replace("{id}", encodeURIComponent(id)).replace("{task_id}", task).replace("{entry_id}", entry)
           const { body } = cases[operation] ?? {}
           const sent = body && { ...body, ...("to_message_id" in body && { to_message_id: message }) }
           return send(target, {
@@ -117,10 +123,10 @@ describe("what belongs to another caller", () => {
         for (const id of [session, "ann's"]) {
           assert.strictEqual((yield* send(`${url}/plans?session_id=${id}`, { headers: bob })).status, 404)
         }
-        for (const list of ["approvals", "plans"]) {
+        for (const list of ["approvals", "plans", "waiting"]) {
           assert.strictEqual((yield* send(`${url}/${list}?caller=ann`, { headers: bob })).status, 403)
         }
-        for (const list of ["plans", "sessions", "approvals"]) {
+        for (const list of ["plans", "sessions", "approvals", "waiting"]) {
           assert.include(yield* read(`/${list}`, bob), `"${list}":[]`)
         }
         // The same key and the same names are others of another caller.

@@ -90,7 +90,8 @@ export class PlanInbox {
 
   /** Takes in what was read of the store, and tells the plan's readers what they have not seen of it. */
   receive({ count, settlements, texts }: InboxContent): void {
-    if (count < this.#seen) return
+    // What comes while the plan's end is proposed is read again if that is dropped.
+    if (count < this.#seen || !this.#journal.isHeard) return
     this.#seen = count
     this.#journal.read(count)
     const changes: Array<PlanChange> = []
@@ -165,8 +166,10 @@ export class PlanInbox {
         const events = texts.map(({ entry_id }): PlanEvent => ({ event: "inbox.taken", data: { entry_id, step } }))
         this.#leave(texts.map(({ entry_id }) => entry_id))
         const dropped = () => this.#restore(texts)
+        const { seen } = this
         if (yield* this.#journal.proposed([...changes, ...messages(texts)], events, dropped)) return texts
-        yield* this.refresh
+        // Unless it was read meanwhile.
+        if (this.seen === seen) yield* this.refresh
       }
       return []
     })

@@ -55,6 +55,8 @@ export class Journal implements Source {
     | {
         readonly changes: ReadonlySet<PlanChange>
         readonly events: ReadonlySet<PlanEvent>
+        /** How much of the inbox was read when it was made: what is read later, it does not know. */
+        readonly seen: number
         readonly dropped: () => void
       }
     | undefined
@@ -137,7 +139,7 @@ export class Journal implements Source {
   propose(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>, dropped: () => void): void {
     this.#add(changes, events)
     this.#isUnread = false
-    this.#proposal = { changes: new Set(changes), events: new Set(events), dropped }
+    this.#proposal = { changes: new Set(changes), events: new Set(events), seen: this.#seen, dropped }
     this.#notify(this)
   }
 
@@ -157,6 +159,11 @@ export class Journal implements Source {
         Effect.suspend(() => (this.#sealed ? Effect.never : Effect.succeed(isStored())))
       )
     })
+  }
+
+  /** Whether readers can be told of the inbox: not while the plan's end is proposed. */
+  get isHeard(): boolean {
+    return !this.#sealed || this.#isUnread
   }
 
   /** Appends what readers are told of the inbox: also between two proposals of the plan's end. */
@@ -315,7 +322,7 @@ export class Journal implements Source {
         ...this.#plan,
         guard: this.#guard,
         ...written.success,
-        inbox: { seen: this.#seen, closes: proposal !== undefined }
+        inbox: { seen: proposal?.seen ?? this.#seen, closes: proposal !== undefined }
       },
       stored: (isBehind) => {
         this.#stored = until
