@@ -1,26 +1,87 @@
-import type { Plan } from "@bowline/client"
+import type { Plan, PlanView } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import type { TargetedKeyboardEvent } from "preact"
-import { inWords } from "../gateway/Gateway.ts"
+import { useRef } from "preact/hooks"
+import { fetchOwn, inWords } from "../gateway/Gateway.ts"
+import { go } from "../route/Location.ts"
+import { planHref } from "../route/Route.ts"
 import { destinationOf, nextRequest } from "./NextQuestion.ts"
 import { useStart } from "./StartPlan.ts"
 
+type EntryView = PlanView["entries"][number]
+
+/** Says something to a plan. Answers with the plan that asks it, where this one had completed by then. */
+const say = async (planId: string, text: string, key: string): Promise<string | undefined> => {
+  const response = await fetchOwn(`/plans/${encodeURIComponent(planId)}/inbox`, {
+    method: "POST",
+    headers: { accept: "application/json", "content-type": "application/json", "idempotency-key": key },
+    body: JSON.stringify({ type: "text", text })
+  })
+  const answer: unknown = await response.json()
+  const read = (name: string): string | undefined => {
+    const value: unknown =
+      typeof answer === "object" && answer !== null ? new Map(Object.entries(answer)).get(name) : undefined
+    return typeof value === "string" ? value : undefined
+  }
+  if (!response.ok) throw new Error(read("detail") ?? `The gateway answered ${response.status}.`)
+  const taker = read("plan_id")
+  return taker === planId ? undefined : taker
+}
+
+const fates = {
+  accepted: "waits for the next step",
+  taken: "heard",
+  moved: "asked as a question",
+  withdrawn: "taken back"
+} as const satisfies Readonly<Record<EntryView["state"], string>>
+
+const fateOf = ({ state, step }: EntryView, isOver: boolean): string => {
+  if (state === "accepted" && isOver) return "not heard: the plan ended"
+  return step === null ? fates[state] : `${fates[state]} in step ${step}`
+}
+
+/** What was said to a plan, and what became of it. */
+export const Said = ({ entries, isOver }: { readonly entries: ReadonlyArray<EntryView>; readonly isOver: boolean }) =>
+  entries.length === 0 ? null : (
+    <ul class="said-to" aria-label="Said to the plan">
+      {entries.map((entry) => (
+        <li key={entry.entryId}>
+          <span class="plain">{entry.text}</span>{" "}
+          <span class="dim">
+            {entry.by}, {fateOf(entry, isOver)}
+          </span>{" "}
+          {entry.movedTo === null ? null : <a href={planHref(entry.movedTo)}>Open its plan</a>}
+        </li>
+      ))}
+    </ul>
+  )
+
 /** A box for what comes next in the conversation of a plan. */
 export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly planOf: () => Promise<Plan> }) => {
+  // The same text is said once, however often its request is sent.
+  const key = useRef<string | undefined>(undefined)
   const text = useSignal("")
   const isBusy = useSignal(false)
   const problem = useSignal<string | undefined>(undefined)
   const start = useStart((why) => {
     problem.value = why
   })
-  const { hint, label } = destinationOf(isOver)
+  const { button, hint, place, what } = destinationOf(isOver)
 
   const send = async () => {
     if (isBusy.value || text.value.trim() === "") return
     isBusy.value = true
     problem.value = undefined
     try {
-      await start(nextRequest(await planOf(), text.value))
+      const plan = await planOf()
+      if (place === "session") await start(nextRequest(plan, text.value))
+      else {
+        key.current ??= Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("")
+        const next = await say(plan.plan_id, text.value, key.current)
+        key.current = undefined
+        text.value = ""
+        if (next !== undefined) go(planHref(next))
+      }
     } catch (error) {
       problem.value = inWords(error)
     }
@@ -40,18 +101,19 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
       }}
     >
       <label>
-        Next question
+        {what}
         <textarea
           rows={1}
           value={text.value}
           onInput={(event) => {
             text.value = event.currentTarget.value
+            key.current = undefined
           }}
           onKeyDown={onKeyDown}
         />
       </label>
       <button type="submit" disabled={isBusy.value || text.value.trim() === ""}>
-        {isBusy.value ? "Asking…" : label}
+        {isBusy.value ? "Sending…" : button}
       </button>
       {hint === null ? null : <span class="dim">{hint}</span>}
       {problem.value === undefined ? null : (

@@ -3,16 +3,18 @@ import { surviving } from "./Request.ts"
 
 /** Where goes what somebody writes below a plan, and what the box says of it. */
 export interface Destination {
-  readonly place: "session" | "queue"
-  readonly label: string
+  readonly place: "session" | "inbox"
+  /** What is written. */
+  readonly what: string
+  readonly button: string
   readonly hint: string | null
 }
 
-/** The one place that decides it: a plan that is over has a session to ask on in, one that runs has it behind itself. */
+/** The one place that decides it: a plan that is over has a session to ask on in, one that is not hears what is said to it. */
 export const destinationOf = (isOver: boolean): Destination =>
   isOver
-    ? { place: "session", label: "Ask on", hint: null }
-    : { place: "queue", label: "Ask next", hint: "It is asked when this plan is over." }
+    ? { place: "session", what: "Next question", button: "Ask on", hint: null }
+    : { place: "inbox", what: "Say to the plan", button: "Say it", hint: "The plan hears it at its next step." }
 
 const isRecord = (value: unknown): value is NonNullable<PlanRequest["preferences"]> =>
   typeof value === "object" && value !== null && !Array.isArray(value)

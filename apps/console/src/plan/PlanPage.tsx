@@ -3,7 +3,7 @@ import { followPlan, type FollowedPlan } from "../live/FollowedPlan.ts"
 import { isProblem } from "../gateway/Resource.ts"
 import { Loading, Problem } from "../shell/Notice.tsx"
 import { Answer, Speech } from "./Answer.tsx"
-import { AskOn } from "./AskOn.tsx"
+import { AskOn, Said } from "./AskOn.tsx"
 import { Banner } from "./Banner.tsx"
 import { Header } from "./Header.tsx"
 import { PlanApprovals } from "./PlanApprovals.tsx"
@@ -42,6 +42,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
   const plan = live.plan.value
   // They keep what is open and typed in them when the answer moves to the top.
   const answer = <Answer key="answer" live={live} />
+  const said = <Said key="said" entries={live.view.value.entries} isOver={isOver} />
   const askOn = <AskOn key="ask on" isOver={isOver} planOf={() => Promise.resolve(plan)} />
   const timeline = <Timeline key="timeline" live={live} />
   return (
@@ -50,7 +51,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
       <Header live={live} />
       <PlanApprovals live={live} />
       <Speech live={live} />
-      {isOver ? [answer, askOn, timeline] : [timeline, answer, askOn]}
+      {isOver ? [answer, said, askOn, timeline] : [timeline, answer, said, askOn]}
     </>
   )
 }

@@ -97,37 +97,43 @@ describeInBrowser("the console at a support desk", () => {
       })
     )
 
-    it.effect("asks on below an answer with the same agents, and keeps what is typed when a plan ends meanwhile", () =>
-      Effect.gen(function* () {
-        const { routes, url } = yield* SupportDesk
-        const bowline = createBowline({ baseUrl: url })
-        const { faults, page } = yield* openPage(url, pathOf(routes, "retried"))
-        yield* Effect.promise(async () => {
-          const before = page.url().split("/").at(-1)?.split("?")[0] ?? ""
-          await page.getByLabel("Next question").fill("Reconcile the ledger with the bank.")
-          await page.keyboard.press("Control+Enter")
-          await page.waitForURL((to) => !to.pathname.endsWith(before))
-          const after = page.url().split("/").at(-1) ?? ""
-          const [first, second] = [await bowline.plans.get(before), await bowline.plans.get(after)]
-          assert.strictEqual(second.session_id, first.session_id)
-          assert.deepStrictEqual(second.request?.["agents"], first.request?.["agents"])
+    it.effect(
+      "asks on below an answer with the same agents, says to a plan that runs what it hears next, and keeps what is typed when it ends",
+      () =>
+        Effect.gen(function* () {
+          const { routes, url } = yield* SupportDesk
+          const bowline = createBowline({ baseUrl: url })
+          const { faults, page } = yield* openPage(url, pathOf(routes, "retried"))
+          yield* Effect.promise(async () => {
+            const before = page.url().split("/").at(-1)?.split("?")[0] ?? ""
+            await page.getByLabel("Next question").fill("Reconcile the ledger with the bank.")
+            await page.keyboard.press("Control+Enter")
+            await page.waitForURL((to) => !to.pathname.endsWith(before))
+            const after = page.url().split("/").at(-1) ?? ""
+            const [first, second] = [await bowline.plans.get(before), await bowline.plans.get(after)]
+            assert.strictEqual(second.session_id, first.session_id)
+            assert.deepStrictEqual(second.request?.["agents"], first.request?.["agents"])
 
-          await page.locator(".answer").getByText("I am reading the ledger").waitFor()
-          await page.getByText("It is asked when this plan is over.").waitFor()
-          await page.getByLabel("Next question").pressSequentially("And what")
-          await page.getByRole("button", { name: "Cancel" }).evaluate((button) => {
-            if (button instanceof HTMLElement) button.click()
+            await page.locator(".answer").getByText("I am reading the ledger").waitFor()
+            const box = page.locator(".ask-on textarea")
+            await page.getByText("The plan hears it at its next step.").waitFor()
+            await page.getByLabel("Say to the plan").fill("Only this year.")
+            await page.getByRole("button", { name: "Say it" }).click()
+            const said = page.getByRole("list", { name: "Said to the plan" })
+            await said.getByText("anonymous, waits for the next step").waitFor()
+            assert.strictEqual(await box.inputValue(), "")
+            await box.pressSequentially("And what")
+            await page.getByRole("button", { name: "Cancel" }).evaluate((button) => {
+              if (button instanceof HTMLElement) button.click()
+            })
+            await page.getByText("aborted: cancelled").waitFor()
+            await said.getByText("anonymous, not heard: the plan ended").waitFor()
+            assert.strictEqual(await page.getByLabel("Next question").inputValue(), "And what")
+            await page.getByRole("button", { name: "Ask on" }).waitFor()
+            assert.isTrue(await box.evaluate((one) => one === document.activeElement), "the box has lost its focus")
           })
-          await page.getByText("aborted: cancelled").waitFor()
-          assert.strictEqual(await page.getByLabel("Next question").inputValue(), "And what")
-          await page.getByRole("button", { name: "Ask on" }).waitFor()
-          assert.isTrue(
-            await page.getByLabel("Next question").evaluate((box) => box === document.activeElement),
-            "the box has lost its focus"
-          )
+          assert.deepStrictEqual(faults, [])
         })
-        assert.deepStrictEqual(faults, [])
-      })
     )
 
     it.effect("shows a session as a conversation, with the calls of each plan folded", () =>
@@ -144,7 +150,7 @@ describeInBrowser("the console at a support desk", () => {
           await fold.click()
           await turns.nth(0).getByRole("region", { name: "Calls orders_find" }).waitFor()
           await turns.nth(2).getByText("waits for approval").waitFor()
-          await page.getByLabel("Next question").waitFor()
+          await page.getByLabel("Say to the plan").waitFor()
           await turns
             .nth(1)
             .getByRole("link", { name: /^Open plan_/ })

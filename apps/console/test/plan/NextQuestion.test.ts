@@ -47,9 +47,8 @@ describe("the next question of a session", () => {
     assert.deepInclude(nextRequest({ ...plan, preset: null }, "Two?"), { question: "Two?", session_id: "session_1" })
   })
 
-  it("is asked at once behind a plan that is over, and queued behind one that runs", () => {
-    assert.strictEqual(destinationOf(true).place, "session")
-    assert.strictEqual(destinationOf(false).place, "queue")
-    assert.isNotNull(destinationOf(false).hint)
+  it("is asked in the session of a plan that is over, and said to one that is not", () => {
+    assert.deepInclude(destinationOf(true), { place: "session", what: "Next question", hint: null })
+    assert.deepInclude(destinationOf(false), { place: "inbox", what: "Say to the plan" })
   })
 })

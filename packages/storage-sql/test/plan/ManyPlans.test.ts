@@ -59,9 +59,9 @@ const overviews = Effect.gen(function* () {
   }
   for (const [name, query] of Object.entries(cases)) {
     const isOfAll = query.owner === undefined
-    yield* byIndex(name, Queries.readPlans(sql, query), isOfAll ? /plans_by_time/ : /plans_of_owner_by_time/)
+    yield* byIndex(name, Queries.readPlans(sql, query), isOfAll ? /plans_by_time/ : /plans_(of_owner_)?by_time/)
     yield* byIndex(name, Queries.readTools(sql, query), /tasks_by_time/)
-    yield* byIndex(name, Queries.readOpen(sql, query), isOfAll ? /plans_open/ : /plans_newest_by_state/)
+    yield* byIndex(name, Queries.readOpen(sql, query), /plans_open|plans_newest_by_state/)
     const { plans: counted, stretches } = yield* store.read(query)
     const sum = Object.values(counted).reduce((sum, count) => sum + count, 0)
     const [found] = yield* sql<{ readonly count: number }>`
