@@ -6,7 +6,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schedule } from "effect"
 import { post, send, startOn, stores } from "./RunningGateway.ts"
 
-const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob,root=key-of-root", BOWLINE_ADMIN_CALLERS: "root" }
+const callers = {
+  BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob,root=key-of-root",
+  BOWLINE_ADMIN_CALLERS: "root",
+  BOWLINE_RATE_LIMIT: "1000000/1m"
+}
 const by = (name: string) => ({ authorization: `Bearer key-of-${name}` })
 const [ann, bob, root] = [by("ann"), by("bob"), by("root")]
 const whole = { ...ann, accept: "application/json" }
