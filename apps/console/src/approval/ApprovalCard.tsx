@@ -175,6 +175,8 @@ export const ApprovalCard = ({
   const problem = useSignal<string | undefined>(undefined)
   const left = asked.expiresAt - now()
   const isOpen = verdict === undefined && sent.value === undefined
+  // Who decides about another caller's call cannot read there who did.
+  const isOwnWord = sent.value !== undefined && (verdict === undefined || verdict.decision === "unknown")
   const context = useApprovalContext(asked, card, links)
   const own = context?.own ?? null
 
@@ -254,8 +256,8 @@ export const ApprovalCard = ({
           {problem.value}
         </p>
       )}
-      {verdict === undefined ? null : <Decided verdict={verdict} />}
-      {verdict === undefined && sent.value !== undefined ? (
+      {verdict === undefined || isOwnWord ? null : <Decided verdict={verdict} />}
+      {isOwnWord ? (
         <p role="status" class="verdict">
           <Sign of={sent.value === "approve" ? "good" : "bad"} />
           {sent.value === "approve" ? "You approved it." : "You rejected it."}

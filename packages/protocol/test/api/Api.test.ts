@@ -20,6 +20,7 @@ describe("Api", () => {
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /console/session",
+      "DELETE /plans/{id}/inbox/{entry_id}",
       "DELETE /sessions/{id}",
       "DELETE /ui/chat/{id}/stream",
       "DELETE /v1/responses/{id}",
@@ -36,6 +37,7 @@ describe("Api", () => {
       "GET /plans",
       "GET /plans/{id}",
       "GET /plans/{id}/events",
+      "GET /plans/{id}/inbox",
       "GET /presets",
       "GET /ready",
       "GET /sessions",
@@ -47,6 +49,7 @@ describe("Api", () => {
       "GET /v1/models/{id}",
       "GET /v1/responses/{id}",
       "GET /v1/responses/{id}/input_items",
+      "GET /waiting",
       "POST /agui",
       "POST /console/session",
       "POST /credentials/{id}/clear",
@@ -55,6 +58,7 @@ describe("Api", () => {
       "POST /plan/check",
       "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
+      "POST /plans/{id}/inbox",
       "POST /sessions/{id}/compact",
       "POST /sessions/{id}/revert",
       "POST /ui/chat",
