@@ -115,13 +115,14 @@ export class PlanStreams extends Context.Service<
 
       const startOrJoin = Effect.fnUntraced(function* (asked: Asked) {
         const { caller, idempotency, joins = true } = asked
-        const steered = yield* steer(asked)
-        if (steered !== undefined) return yield* readFrom(caller, steered.plan_id, steered.entry_id)
         if (idempotency !== undefined && joins) {
           const now = fromMillis(yield* Clock.currentTimeMillis)
           const known = yield* store.findByKey(caller, idempotency, now)
           if (Option.isSome(known)) return yield* read(caller, known.value, 0)
         }
+        // Not earlier: a request that comes again is not said to the plan that it has started.
+        const steered = yield* steer(asked)
+        if (steered !== undefined) return yield* readFrom(caller, steered.plan_id, steered.entry_id)
         return yield* newPlans.start(asked, (plan) => attach(plan, 0))
       })
 

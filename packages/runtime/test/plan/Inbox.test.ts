@@ -8,7 +8,10 @@ import { say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Inbox } from "../../src/plan/Inbox.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
+import { idempotency } from "../../src/store/Idempotency.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { askBob, bob, names } from "./Bob.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
@@ -217,6 +220,19 @@ describe("a question that steers", () => {
       const { items } = yield* (yield* Plans).list(anonymous, {}, { limit: 10 })
       assert.lengthOf(items, 1)
     }).pipe(Effect.provide(layer({ script: [[wait("3 seconds"), say("one")], [say("two")]] })), Effect.scoped)
+  )
+
+  it.effect("joins the plan that it has started when it comes again, and says nothing to it", () =>
+    Effect.gen(function* () {
+      const streams = yield* PlanStreams
+      const request = PlanRequest.make({ question: "once", session_id: "s", preferences: { on_busy: "steer" } })
+      const asked = { caller: anonymous, request, idempotency: idempotency("key", "once") }
+      const first = yield* streams.start(asked)
+      yield* pass("1 second")
+      const again = yield* streams.start(asked)
+      assert.strictEqual(again.plan_id, first.plan_id)
+      assert.deepStrictEqual(yield* entriesOf(first.plan_id), [])
+    }).pipe(Effect.provide(layer({ script: [[wait("3 seconds"), say("one")]] })), Effect.scoped)
   )
 
   it.effect("is refused where it wants what the plan does not have, and is a plan of its own where none runs", () =>
