@@ -109,6 +109,12 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
     })
   })
   request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server, server.url))
+  if (request.call !== undefined && !owners.has(request.call.agent)) {
+    report(
+      ["call", "agent"],
+      `Expected an agent or an MCP server of the plan, got ${JSON.stringify(request.call.agent)}`
+    )
+  }
   if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
   return issues.length > 0 ? issues : schemaIssues(request)
 }
