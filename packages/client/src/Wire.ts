@@ -179,6 +179,7 @@ export interface PlanRequest {
     readonly disconnect_grace_ms?: number
     readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
+    readonly wait_timeout_ms?: number
   }
 }
 

@@ -7,6 +7,9 @@ import { PlanId } from "./Plan.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
+/** How long somebody may take to answer a call, in milliseconds: from a second to 30 days. */
+export const WaitTimeoutMs = intBetween(1_000, 2_592_000_000)
+
 /** What happens to a plan whose last reader disconnects. */
 export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 /** What happens to a plan whose session has another one: it waits, is refused, ends the other one (`superseded`), or is said to it instead. */
@@ -30,7 +33,8 @@ const defaults = {
   response_format: "text",
   on_disconnect: "cancel",
   on_busy: "queue",
-  approval: "sensitive"
+  approval: "sensitive",
+  wait_timeout_ms: 86_400_000
 } as const
 
 /** How a plan is to be run, as far as somebody has said it. Times in milliseconds. The contract names the defaults. */
@@ -46,7 +50,8 @@ export const GivenPreferences = Schema.Struct({
   on_disconnect: Schema.optionalKey(OnDisconnect.annotate({ default: defaults.on_disconnect })),
   disconnect_grace_ms: Schema.optionalKey(intBetween(0, 600_000)),
   on_busy: Schema.optionalKey(OnBusy.annotate({ default: defaults.on_busy })),
-  approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval }))
+  approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval })),
+  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms }))
 })
 export type GivenPreferences = typeof GivenPreferences.Type
 
