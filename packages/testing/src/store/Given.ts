@@ -80,7 +80,8 @@ export const preferences: Preferences = {
   response_format: "text",
   on_disconnect: "cancel",
   on_busy: "queue",
-  approval: "sensitive"
+  approval: "sensitive",
+  wait_timeout_ms: 86_400_000
 }
 
 /** What a test may choose of a plan. */
@@ -122,6 +123,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
     mcp_servers: [],
+    tools: [],
     history: [],
     ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),
