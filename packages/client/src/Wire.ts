@@ -163,6 +163,14 @@ export interface PlanRequest {
     readonly auth?: AgentAuth
     readonly headers?: { readonly [key: string]: string }
   }>
+  readonly tools?: ReadonlyArray<{
+    readonly name: string
+    readonly description?: string
+    readonly input_schema: { readonly [key: string]: Json }
+    readonly output_schema?: { readonly [key: string]: Json }
+    readonly approval?: "never" | "always"
+    readonly wait_timeout_ms?: number
+  }>
   readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
   readonly prior_summary?: string
   readonly metadata?: { readonly [key: string]: string }
@@ -319,7 +327,7 @@ export type PlanFrame =
   | { readonly id: number; readonly event: "task.started"; readonly data: FrameHead & {
       readonly task_id: string
       readonly tool: string
-      readonly kind: "peer" | "mcp" | "local" | "recipe"
+      readonly kind: "peer" | "mcp" | "local" | "recipe" | "client"
       readonly agent: string | null
       readonly skill: string | null
       readonly agent_did: string | null

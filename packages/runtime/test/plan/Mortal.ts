@@ -5,6 +5,7 @@ import { layerOnStore, pass, post, seen } from "@bowline/testing/unstable/TestKi
 import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
 import type { PeerCall, PeerClient } from "../../src/remote/PeerClient.ts"
+import { Inbox } from "../../src/plan/Inbox.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
@@ -71,6 +72,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
     kill,
     plans,
     streams,
+    inbox: Context.get(context, Inbox),
     on: <A, E, R>(effect: Effect.Effect<A, E, R>) =>
       effect.pipe(Effect.provideService(Plans, plans), Effect.provideService(PlanStreams, streams))
   }

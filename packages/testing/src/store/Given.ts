@@ -125,6 +125,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
     mcp_servers: [],
+    tools: [],
     history: [],
     ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),

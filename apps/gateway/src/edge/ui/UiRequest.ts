@@ -62,7 +62,7 @@ const isSaid = ({ text }: Said): boolean => text.trim() !== ""
 
 /** The question as a plan. */
 export const toPlan = ({ context = [], interrupts, options, renamed, said, session }: Telling) => {
-  const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], preferences: {} }
+  const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], tools: [], preferences: {} }
   const isInstruction = ({ role }: Said) => role === "system" || role === "developer"
   const instructions = [...said.filter(isInstruction).map(({ text }) => text.trim()), ...context].filter(
     (text) => text !== ""
