@@ -79,7 +79,7 @@ export interface Overview {
   }>
   readonly tools: ReadonlyArray<{
     readonly tool: string
-    readonly kind: "peer" | "mcp" | "local" | "recipe"
+    readonly kind: "peer" | "mcp" | "local" | "recipe" | "client"
     readonly calls: number
     readonly failures: number
     readonly duration_ms: { readonly p50: number; readonly p95: number } | null

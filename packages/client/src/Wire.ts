@@ -168,6 +168,14 @@ export interface PlanRequest {
     readonly auth?: AgentAuth
     readonly headers?: { readonly [key: string]: string }
   }>
+  readonly tools?: ReadonlyArray<{
+    readonly name: string
+    readonly description?: string
+    readonly input_schema: { readonly [key: string]: Json }
+    readonly output_schema?: { readonly [key: string]: Json }
+    readonly approval?: "never" | "always"
+    readonly wait_timeout_ms?: number
+  }>
   readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
   readonly prior_summary?: string
   readonly metadata?: { readonly [key: string]: string }
@@ -184,6 +192,7 @@ export interface PlanRequest {
     readonly disconnect_grace_ms?: number
     readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
+    readonly wait_timeout_ms?: number
   }
 }
 
@@ -323,7 +332,7 @@ export type PlanFrame =
   | { readonly id: number; readonly event: "task.started"; readonly data: FrameHead & {
       readonly task_id: string
       readonly tool: string
-      readonly kind: "peer" | "mcp" | "local" | "recipe"
+      readonly kind: "peer" | "mcp" | "local" | "recipe" | "client"
       readonly agent: string | null
       readonly skill: string | null
       readonly agent_did: string | null

@@ -17,7 +17,7 @@ import { RunningPlans } from "./RunningPlans.ts"
  * configuration.
  */
 export const layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
-  Layer.merge(Recovery.layer, Expiry.layer).pipe(
+  Layer.mergeAll(Recovery.layer, Expiry.layer, Expiry.layerWaits).pipe(
     Layer.provideMerge(NewPlans.layer),
     Layer.provideMerge(Layer.merge(RunningPlans.layer, RemotePlans.layer)),
     Layer.provide(planner),
