@@ -148,11 +148,8 @@ interface Options {
 /** Some 20,000 short plans. */
 const defaultBytes = 134_217_728
 
-/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
-export const layerWith = ({
-  sessionTtl,
-  maxBytes = defaultBytes
-}: Options): Layer.Layer<
+/** The stores of a gateway, its id, and what its replicas say to each other. */
+export type Stores =
   | PlanStore
   | TaskStore
   | PushStore
@@ -164,7 +161,9 @@ export const layerWith = ({
   | CredentialStore
   | LoginStore
   | Notices
-> =>
+
+/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
+export const layerWith = ({ sessionTtl, maxBytes = defaultBytes }: Options): Layer.Layer<Stores> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
