@@ -24,6 +24,8 @@ import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
 import * as SqlSessionStore from "./session/SqlSessionStore.ts"
 
+export type { MigrationBlocked }
+
 interface Options {
   /** How long a session is kept after its last plan. */
   readonly sessionTtl: Duration.Duration

@@ -31,6 +31,20 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
+export type {
+  CredentialStore,
+  GatewayId,
+  InboxStore,
+  LeaseStore,
+  LoginStore,
+  Notices,
+  OverviewStore,
+  PlanStore,
+  PushStore,
+  SessionStore,
+  TaskStore
+}
+
 /** The first 200 characters, none of them cut in half. */
 const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
 

@@ -46,6 +46,8 @@ import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
 export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
+export type { GatewayId, LeaseStore, Notices, PlanStore, SessionStore, TaskStore }
+export type { PlannerParts } from "./PlanEngine.ts"
 
 /** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
 export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
