@@ -151,6 +151,11 @@ export interface PlanRequest {
   readonly question: string
   readonly session_id?: string
   readonly preset?: string
+  readonly call?: {
+    readonly agent: string
+    readonly skill: string
+    readonly input: { readonly [key: string]: Json }
+  }
   readonly agents?: ReadonlyArray<Agent>
   readonly mcp_servers?: ReadonlyArray<{
     readonly name: string
@@ -162,6 +167,14 @@ export interface PlanRequest {
     readonly url: string
     readonly auth?: AgentAuth
     readonly headers?: { readonly [key: string]: string }
+  }>
+  readonly tools?: ReadonlyArray<{
+    readonly name: string
+    readonly description?: string
+    readonly input_schema: { readonly [key: string]: Json }
+    readonly output_schema?: { readonly [key: string]: Json }
+    readonly approval?: "never" | "always"
+    readonly wait_timeout_ms?: number
   }>
   readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
   readonly prior_summary?: string
@@ -179,6 +192,7 @@ export interface PlanRequest {
     readonly disconnect_grace_ms?: number
     readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
+    readonly wait_timeout_ms?: number
   }
 }
 
@@ -318,7 +332,7 @@ export type PlanFrame =
   | { readonly id: number; readonly event: "task.started"; readonly data: FrameHead & {
       readonly task_id: string
       readonly tool: string
-      readonly kind: "peer" | "mcp" | "local" | "recipe"
+      readonly kind: "peer" | "mcp" | "local" | "recipe" | "client"
       readonly agent: string | null
       readonly skill: string | null
       readonly agent_did: string | null

@@ -7,6 +7,9 @@ import { PlanId } from "./Plan.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
+/** How long somebody may take to answer a call, in milliseconds: from a second to 30 days. */
+export const WaitTimeoutMs = intBetween(1_000, 2_592_000_000)
+
 /** What happens to a plan whose last reader disconnects. */
 export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 /** What happens to a plan whose session has another one: it waits, is refused, ends the other one (`superseded`), or is said to it instead. */
@@ -30,7 +33,8 @@ const defaults = {
   response_format: "text",
   on_disconnect: "cancel",
   on_busy: "queue",
-  approval: "sensitive"
+  approval: "sensitive",
+  wait_timeout_ms: 86_400_000
 } as const
 
 /** How a plan is to be run, as far as somebody has said it. Times in milliseconds. The contract names the defaults. */
@@ -46,7 +50,8 @@ export const GivenPreferences = Schema.Struct({
   on_disconnect: Schema.optionalKey(OnDisconnect.annotate({ default: defaults.on_disconnect })),
   disconnect_grace_ms: Schema.optionalKey(intBetween(0, 600_000)),
   on_busy: Schema.optionalKey(OnBusy.annotate({ default: defaults.on_busy })),
-  approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval }))
+  approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval })),
+  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms }))
 })
 export type GivenPreferences = typeof GivenPreferences.Type
 
@@ -86,13 +91,29 @@ export const TaskMessage = Schema.Struct({
 })
 export type TaskMessage = typeof TaskMessage.Type
 
-/** The one call of a plan that asks no provider: a skill of one of its agents, by their names, with what the skill takes. */
+/** The one call of a plan that asks no provider: a skill of one of its agents or a tool of one of its MCP servers, by their names, with what it takes. */
 export const SkillCall = Schema.Struct({
-  agent: Schema.String,
-  skill: Schema.String,
+  agent: Schema.String.check(Schema.isBetweenLength(1, 64)),
+  skill: Schema.String.check(Schema.isBetweenLength(1, 256)),
   input: Schema.Record(Schema.String, Schema.Json)
 })
 export type SkillCall = typeof SkillCall.Type
+
+/**
+ * A tool that the client runs itself: a call of it waits until somebody has given its result to the plan's inbox. `output_schema` is what the
+ * result has to match, unless it is an error; `approval` is as that of a skill; `wait_timeout_ms` is how long a call waits.
+ */
+export const ClientTool = Schema.Struct({
+  name: Schema.String.check(
+    Schema.isPattern(/^[A-Za-z0-9_-]{1,64}$/u, { message: "Expected 1 to 64 of A-Z a-z 0-9 _ -" })
+  ),
+  description: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(4_096))),
+  input_schema: Schema.Record(Schema.String, Schema.Json),
+  output_schema: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
+  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs)
+})
+export type ClientTool = typeof ClientTool.Type
 
 /**
  * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
@@ -104,7 +125,7 @@ export type SkillCall = typeof SkillCall.Type
  *
  * @example
  * ```ts
- * import { HistoryEntry, Metadata, OnDisconnect, PlanBody, PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
+ * import { ClientTool, HistoryEntry, Metadata, OnDisconnect, PlanBody, PlanRequest, resolve, WaitTimeoutMs } from "@bowline/domain/plan/PlanRequest"
  * import { Schema } from "effect"
  *
  * // What a caller may post, and what an app may ask for.
@@ -114,6 +135,7 @@ export type SkillCall = typeof SkillCall.Type
  *   instructions: "Answer in one sentence.",
  *   history: [HistoryEntry.make({ role: "user", content: "We leave tomorrow." })],
  *   metadata: Metadata.make({ ticket: "7" }),
+ *   tools: [ClientTool.make({ name: "pick_boat", input_schema: {}, wait_timeout_ms: WaitTimeoutMs.make(60_000) })],
  *   preferences: { on_disconnect: OnDisconnect.make("continue") }
  * })
  *
@@ -142,6 +164,11 @@ export const PlanRequest = Schema.Struct({
     Schema.withDecodingDefaultKey(Effect.succeed([])),
     Schema.withConstructorDefault(Effect.succeed([]))
   ),
+  tools: Schema.Array(ClientTool).pipe(
+    Schema.check(Schema.isMaxLength(128)),
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+    Schema.withConstructorDefault(Effect.succeed([]))
+  ),
   history: Schema.Array(HistoryEntry).pipe(
     Schema.check(Schema.isMaxLength(1_000)),
     Schema.withDecodingDefaultKey(Effect.succeed([])),
@@ -161,7 +188,7 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "call"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message"])
 )
 
 /** A request that says how its plan is run. */

@@ -41,5 +41,5 @@ export const handedBack: ReadonlySet<TaskState> = new Set<TaskState>([
 ])
 
 /** Where a tool comes from. */
-export const ToolKind = Schema.Literals(["peer", "mcp", "local", "recipe"])
+export const ToolKind = Schema.Literals(["peer", "mcp", "local", "recipe", "client"])
 export type ToolKind = typeof ToolKind.Type

@@ -31,7 +31,8 @@ describe("PlanRequest", () => {
       response_format: "text",
       on_disconnect: "cancel",
       on_busy: "queue",
-      approval: "sensitive"
+      approval: "sensitive",
+      wait_timeout_ms: 86_400_000
     })
     assert.deepStrictEqual(request.preferences, {})
     assert.deepInclude(request.agents[0], { auth: { type: "none" }, dialect: "auto" })

@@ -20,8 +20,8 @@ interface Rules {
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
 const reserved = new Map([[recipeTool, "the recipes"]])
 
-/** What is wrong with the schemas of skills and of the answer. If there are too many, or they are too long together, none is examined. */
-const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["issues"] => {
+/** What is wrong with the schemas of skills, of tools and of the answer. If there are too many, or they are too long together, none is examined. */
+const schemaIssues = ({ agents, preferences, tools }: PlanRequest): InvalidRequest["issues"] => {
   const { response_format: format = "text" } = preferences
   const answer =
     format === "text" ? [] : [{ path: ["preferences", "response_format", "schema"], schema: format.schema }]
@@ -32,11 +32,16 @@ const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["iss
         : [{ path: ["agents", index, "skills", position, "input_schema"], schema: input_schema }]
     )
   )
-  const schemas = [...answer, ...skills]
+  const ofTools = tools.flatMap(({ input_schema, output_schema }, index) => [
+    { path: ["tools", index, "input_schema"], schema: input_schema },
+    ...(output_schema === undefined ? [] : [{ path: ["tools", index, "output_schema"], schema: output_schema }])
+  ])
+  const schemas = [...answer, ...skills, ...ofTools]
   const characters = schemas.reduce((sum, { schema }) => sum + ToolSchema.charactersOf(schema), 0)
   if (characters > ToolSchema.maxCharacters) {
     const message = `Expected schemas of at most ${ToolSchema.maxCharacters} characters together, got ${characters}`
-    return [{ path: skills.length === 0 ? ["preferences", "response_format"] : ["agents"], message }]
+    const [list] = [skills.length > 0 ? ["agents"] : [], ofTools.length > 0 ? ["tools"] : []].flat()
+    return [{ path: list === undefined ? ["preferences", "response_format"] : [list], message }]
   }
   return schemas.flatMap(({ path, schema }) => {
     const message = ToolSchema.problem(schema)
@@ -108,7 +113,21 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
       tools.set(tool, own)
     })
   })
+  request.tools.forEach(({ name }, index) => {
+    const owner = tools.get(name) ?? reserved.get(name)
+    if (owner !== undefined) report(["tools", index, "name"], `Expected another name than that of ${owner}`)
+    tools.set(name, `tools[${index}]`)
+  })
   request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server, server.url))
-  if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
+  if (request.call !== undefined && !owners.has(request.call.agent)) {
+    report(
+      ["call", "agent"],
+      `Expected an agent or an MCP server of the plan, got ${JSON.stringify(request.call.agent)}`
+    )
+  }
+  if (tools.size > maxTools) {
+    const list = request.agents.length > 0 ? "agents" : "tools"
+    report([list], `Expected at most ${maxTools} tools, got ${tools.size}`)
+  }
   return issues.length > 0 ? issues : schemaIssues(request)
 }

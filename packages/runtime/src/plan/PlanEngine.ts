@@ -25,7 +25,7 @@ const layerParts = Layer.mergeAll(Compaction.layer, Inboxes.layer, InputValidato
  * configuration.
  */
 export const layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
-  Layer.merge(Recovery.layer, Expiry.layer).pipe(
+  Layer.mergeAll(Recovery.layer, Expiry.layer, Expiry.layerWaits).pipe(
     Layer.provideMerge(NewPlans.layer),
     Layer.provideMerge(Layer.merge(RunningPlans.layer, RemotePlans.layer)),
     Layer.provide(planner),

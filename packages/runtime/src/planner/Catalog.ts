@@ -11,6 +11,7 @@ import type { InboxStore } from "../store/InboxStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
+import * as ClientTools from "../tool/ClientTools.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
@@ -141,7 +142,7 @@ const addSkills = Effect.fnUntraced(function* (
       // To look at the schemas of a card takes time, in which others are served.
       yield* Effect.yieldNow
     }
-    notices.push(...noticesOf("agent", agent.name, missing))
+    notices.push(...noticesOf({ agent: agent.name }, missing))
   }
   // A call that another process has started needs its tool, though its agent's card may be away by now.
   for (const { agent: name, skill, state, tool } of run.given.resumed?.tasks ?? []) {
@@ -155,16 +156,17 @@ const addSkills = Effect.fnUntraced(function* (
 /** The MCP servers of the preset, then those of the request that the caller may use. */
 const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { preset, request, route } = run.given
-  // A plan that calls one skill needs none of them, and does not wait for them.
-  if (request.call !== undefined) return []
   const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
-  return [
+  const all = [
     ...preset.servers.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
     ...named.map((server) => {
       const { auth, url } = server
       return { terms: server, address: url, urls: urlsOf(url, auth), connect: mcp.client.connect(server, route) }
     })
   ]
+  // A plan that makes one call waits for no other server.
+  const { call } = request
+  return call === undefined ? all : all.filter(({ terms }) => terms.name === call.agent)
 }
 
 /** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the agents and of the MCP servers of preset and request, which stay connected for as long as the scope. */
@@ -175,6 +177,10 @@ export const of = Effect.fnUntraced(function* (
   const tools = new GatheredTools(given.permission)
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
+  const ofClient = run.given.request.tools.flatMap((tool): ReadonlyArray<MissingTool> => {
+    const reason = tools.add(ClientTools.fromRequest(tool))
+    return reason === undefined ? [] : [{ tool: tool.name, reason }]
+  })
   const skills = yield* addSkills(tools, run, given)
   const servers = serversOf(run, given)
   const listed =
@@ -186,7 +192,7 @@ export const of = Effect.fnUntraced(function* (
     withheld: tools.withheld,
     recipes,
     unreachable: [...skills.unreachable, ...listed.unreachable],
-    notices: [...notices, ...skills.notices, ...listed.notices],
+    notices: [...notices, ...noticesOf({ request: null }, ofClient), ...skills.notices, ...listed.notices],
     refresh: listed.refresh
   }
 })

@@ -94,7 +94,7 @@ export const toolsOf = Effect.fnUntraced(function* (
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow
   }
-  return { server, connection, tools, notices: noticesOf("server", name, missing), changes: 0 }
+  return { server, connection, tools, notices: noticesOf({ server: name }, missing), changes: 0 }
 })
 
 /** Fails after the time that all servers have together. */

@@ -125,6 +125,11 @@ export class PlanInbox {
     else this.#urgent.closeUnsafe()
   }
 
+  /** Whether something has settled the call that it has not used. */
+  hasSettled(task_id: TaskId): boolean {
+    return this.#settlements.has(task_id)
+  }
+
   /** Waits for what settles the call. */
   wait(task_id: TaskId): Effect.Effect<Settlement> {
     return Effect.suspend(() => {

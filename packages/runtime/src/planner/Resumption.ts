@@ -52,8 +52,8 @@ const isIdempotent = (
   agents: ReadonlyArray<Agent>,
   { localTools }: Rules
 ): boolean => {
-  // To load one is to read it.
-  if (kind === "recipe") return true
+  // To load one is to read it, and a wait for the client goes on.
+  if (kind === "recipe" || kind === "client") return true
   return kind === "peer"
     ? agents.some(
         ({ name, skills = [] }) => name === agent && skills.some(({ id, idempotent }) => id === skill && idempotent)

@@ -49,7 +49,7 @@ const offer = Effect.fnUntraced(function* (
       const isHidden = reason === undefined || (reason === notAllowed && server.urls.length === 0)
       return isHidden ? [] : [{ tool: tool.skill ?? tool.name, reason }]
     })
-    notices.push(...told, ...noticesOf("server", name, missing))
+    notices.push(...told, ...noticesOf({ server: name }, missing))
     const { size } = tools.offered
     if (size <= maxTools) continue
     const message = `Expected at most ${maxTools} tools, got ${size} with those of the MCP server ${name}`

@@ -23,6 +23,19 @@ export class Stages {
     return this.#failedIn
   }
 
+  /** The plan waits in this stage in place of the other one, in which it is, for as long as the effect runs. */
+  instead(of: Stage, stage: Stage): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> {
+    return (effect) =>
+      Effect.suspend(() => {
+        this.#leave(of)
+        return Effect.onExit(this.within(stage)(effect), () => Effect.sync(() => this.#entered.push(of)))
+      })
+  }
+
+  #leave(stage: Stage): void {
+    this.#entered.splice(this.#entered.lastIndexOf(stage), 1)
+  }
+
   /** The plan waits in this stage for as long as the effect runs. */
   within(stage: Stage): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> {
     return (effect) =>
@@ -32,7 +45,7 @@ export class Stages {
         return Effect.onExit(waits.has(stage) ? Spans.within(stage)(effect) : effect, (exit) =>
           Effect.sync(() => {
             if (Exit.isFailure(exit)) this.#failedIn ??= this.current
-            this.#entered.splice(this.#entered.lastIndexOf(stage), 1)
+            this.#leave(stage)
           })
         )
       })

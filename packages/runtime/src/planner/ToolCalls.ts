@@ -1,13 +1,16 @@
 import type { ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Clock, Duration, Effect, Fiber, Option, type Schema, Semaphore } from "effect"
+import type { TaskId, ToolKind } from "@bowline/domain/tool/TaskState"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Clock, Duration, Effect, Option, type Schema } from "effect"
 import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../remote/PeerClient.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
 import * as Envelope from "../tool/Envelope.ts"
-import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
+import type { AgentDid, CallQuestion, Tool, ToolResult } from "../tool/Tool.ts"
+import type { Settlement } from "../store/InboxStore.ts"
+import { CallTime, type Place, Places } from "./CallPlaces.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
@@ -54,21 +57,8 @@ const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult =>
   return { state: "timed-out", content: message, error: { code: "timeout", message } }
 }
 
-/**
- * The result of a call if it comes in time. The call runs detached, since a tool that does not let go must hold up neither the step
- * nor the plan's end: the time-out interrupts it and waits no longer, an interruption waits for it as long as the plan's end does.
- */
-const abandonAfter = <A>(call: Effect.Effect<A>, millis: number): Effect.Effect<Option.Option<A>> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function* () {
-      const fiber = yield* Effect.forkDetach(restore(call), { startImmediately: true })
-      const result = yield* restore(Effect.timeoutOption(Fiber.join(fiber), millis)).pipe(
-        Effect.onInterrupt(() => Fiber.interrupt(fiber))
-      )
-      if (Option.isNone(result)) fiber.interruptUnsafe()
-      return result
-    })
-  )
+/** The tools whose results are wrapped for the model. */
+const fromOutside: ReadonlySet<ToolKind> = new Set<ToolKind>(["peer", "mcp", "client"])
 
 type Dispatched = Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>
 
@@ -89,26 +79,26 @@ export interface Options {
 class StepCalls {
   readonly #run: PlanRun
   readonly #options: Options
-  readonly #places: Semaphore.Semaphore
+  readonly #places: Places
 
   constructor(run: PlanRun, options: Options) {
     this.#run = run
     this.#options = options
-    this.#places = Semaphore.makeUnsafe(options.concurrency)
+    this.#places = new Places(options.concurrency)
   }
 
   /** Makes a call once it may be made, or refuses it, and gives its result to the model. */
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
     const prepared = yield* this.#options.admit(run, call)
-    const made = this.#places.withPermit(this.#make(prepared))
-    const result = yield* run.stages.within("tool")(made)
+    const result = yield* run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
     // The last tool has ended, and other calls still wait.
-    if (run.stage === "approval") run.given.journal.append([run.progressed("approval")], [])
+    const { stage } = run
+    if (stage === "approval" || stage === "client") run.given.journal.append([run.progressed(stage)], [])
     return result
   })
 
-  readonly #make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared) {
+  readonly #make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared, place: Place) {
     const begun = yield* Monotonic.now
     const did = yield* this.#identify(prepared)
     if (prepared._tag === "Begun") {
@@ -117,14 +107,14 @@ class StepCalls {
       // Another process has started it, by another clock. What is left of the plan says how late it is by the clock of the deadline.
       const now = deadline - (endsAt - begun)
       const before = remote_task_id === null ? 0 : Math.max(now - Date.parse(started_at), 0)
-      return yield* this.#dispatch(prepared, did, begun - before)
+      return yield* this.#dispatch(prepared, place, did, begun - before)
     }
     // Before it starts: what is refused is stored with its end, or not at all.
     yield* this.#run.given.journal.keepUp
     const now = yield* Clock.currentTimeMillis
     // Another process has started a call that is refused only now.
     if (this.#run.tasks.get(prepared.part.task_id) === undefined) this.#start(prepared, did, now)
-    if (prepared._tag === "Ready") return yield* this.#dispatch(prepared, did, begun)
+    if (prepared._tag === "Ready") return yield* this.#dispatch(prepared, place, did, begun)
     const { state, message } = prepared
     return this.#answer(prepared, did, { state, content: message, error: { code: state, message } }, now)
   })
@@ -160,6 +150,7 @@ class StepCalls {
   readonly #dispatch = Effect.fnUntraced(function* (
     this: StepCalls,
     prepared: Dispatched,
+    place: Place,
     did: AgentDid | null,
     since: number
   ) {
@@ -177,8 +168,10 @@ class StepCalls {
     let hasArtifact = false
     tasks.resume(part.task_id)
     if (left <= 0) return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis)
+    const time = new CallTime(left)
     const call = tool.call({
       input,
+      ask: (question) => place.leave(time.stop(this.#ask(prepared, question))),
       taskId: part.task_id,
       resumes,
       isHandedOver: () => this.#run.isHandedOver(part.task_id),
@@ -188,7 +181,7 @@ class StepCalls {
       }
     })
     const ending = Effect.map(
-      abandonAfter(call, left),
+      time.limit(call),
       Option.getOrElse(() => timedOut(tool, limit, true))
     )
     const end = yield* ToolSpan.observe(ending, { tool, input, taskId: part.task_id })
@@ -199,6 +192,43 @@ class StepCalls {
     }
     return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis)
   })
+
+  /** Opens what the call waits for, unless another process has done so, and waits for what settles it. */
+  #ask({ input, part, tool }: Dispatched, question: CallQuestion): Effect.Effect<Settlement> {
+    const run = this.#run
+    const { task_id } = part
+    const { journal, request, resumed } = run.given
+    const { kind, round, schema, timeoutMs = request.preferences.wait_timeout_ms, ...said } = question
+    const known = resumed?.waits.get(task_id)
+    const opened = known?.kind === kind && known.round === round ? known : undefined
+    const used = run.inbox.hasSettled(task_id) ? undefined : opened?.settlement
+    const open = Effect.gen(function* () {
+      const expires_at = fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
+      const call = { task_id, kind, round, tool: part.tool, agent: tool.agent, input, expires_at }
+      const { data = null, message = null, url = null } = said
+      const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null }
+      journal.append(
+        [{ _tag: "WaitOpened", ...call, ...rest }, run.progressed(run.stage)],
+        [{ event: "waiting", data: { ...call, ...said } }]
+      )
+    })
+    const waiting = Effect.gen(function* () {
+      yield* journal.keepUp
+      if (opened === undefined) yield* open
+      else journal.append([run.progressed(run.stage)], [])
+      const settlement = yield* run.inbox.wait(task_id)
+      journal.append(run.inbox.use(settlement), [])
+      // Before anything is done with it: so it is used in this call, whoever finishes that.
+      yield* journal.flush
+      return settlement
+    }).pipe(
+      Effect.catchTag("StorageError", (error) => {
+        run.stop(error)
+        return Effect.never
+      })
+    )
+    return used === undefined ? run.stages.instead("tool", "client")(waiting) : Effect.succeed(used)
+  }
 
   /** Tells what a call says on its way. */
   #tell(task_id: TaskId, seen: Set<string>, event: PeerEvent): Effect.Effect<void> {
@@ -226,10 +256,10 @@ class StepCalls {
   #answer(prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart {
     const { task_id, tool } = prepared.part
     const { text } = Envelope.truncate(result.content, this.#options.resultLimit)
-    const isRemote = prepared._tag !== "Refused" && (prepared.tool.kind === "peer" || prepared.tool.kind === "mcp")
+    const isForeign = prepared._tag !== "Refused" && fromOutside.has(prepared.tool.kind)
     const { verified = "unknown", note = prepared._tag === "Refused" ? undefined : prepared.note } = result
     const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
-    const said = isRemote ? Envelope.wrap(this.#options.delimiter, source, text) : text
+    const said = isForeign ? Envelope.wrap(this.#options.delimiter, source, text) : text
     const content = note === undefined ? said : `${said}\n${note}`
     this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now)
     return { type: "tool_result", task_id, state: result.state, content }

@@ -113,6 +113,15 @@ export const saysTheSame = (a: Settling, b: Settling): boolean => {
   return isSame(a, b)
 }
 
+/** The plans of which waits have ended, since their time is over. */
+export interface ExpiredWaits {
+  readonly plans: ReadonlyArray<PlanId>
+  /** Whether some of them were parked: any replica may take them over now. */
+  readonly isWaking: boolean
+  /** Whether there may be more. */
+  readonly isMore: boolean
+}
+
 /** The refusals of an inbox. */
 export const refusals = {
   over: new EntryRefused({ code: "plan_over", message: "The plan is over, and takes nothing more" }),
@@ -157,6 +166,11 @@ export class InboxStore extends Context.Service<
       owner: CallerName | undefined,
       page: PageRequest
     ) => Effect.Effect<Page<Entry>, NotFound | StorageError>
+    /**
+     * Ends the waits whose time is over, some at once, as an entry would: adds to the counts of their plans, and wakes those that are parked. Gives the
+     * plans that have more in their inboxes now.
+     */
+    readonly expire: Effect.Effect<ExpiredWaits, StorageError>
     /** What is new in the inboxes of these plans, for processes that have read `seen` of them. */
     readonly read: (
       plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>

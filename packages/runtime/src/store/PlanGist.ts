@@ -39,7 +39,8 @@ export const kept: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>
   "task.artifact",
   "task.finished",
   "approval.requested",
-  "approval.resolved"
+  "approval.resolved",
+  "waiting"
 ])
 
 /** Adds events that follow one another, of which the first piece of a text was stored at that time; the first one has the number behind the gist's. */
@@ -59,12 +60,12 @@ export const add = (gist: PlanGist, added: ReadonlyArray<PlanEvent>, at: string)
   return { seq, isEnded, ...(firstTokenAt !== undefined && { firstTokenAt }), events }
 }
 
-/** Whether a call waits for a decision. */
+/** Whether a call waits for a decision, or for somebody outside. */
 export const isWaiting = ({ events }: PlanGist): boolean => {
-  const waiting = new Set<string>()
+  const waiting = new Set<string | null>()
   for (const { data, event } of events) {
-    if (event === "approval.requested") waiting.add(data.task_id)
-    if (event === "approval.resolved") waiting.delete(data.task_id)
+    if (event === "approval.requested" || event === "waiting") waiting.add(data.task_id)
+    if (event === "approval.resolved" || event === "task.finished") waiting.delete(data.task_id)
   }
   return waiting.size > 0
 }

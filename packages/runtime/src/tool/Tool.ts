@@ -2,7 +2,7 @@ import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEv
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
 import type { OpenTask, PeerEvent } from "../remote/PeerClient.ts"
-import type { KnownToolId } from "../store/InboxStore.ts"
+import type { KnownToolId, Settlement } from "../store/InboxStore.ts"
 
 /** A JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
 export type JsonSchema = { readonly [key: string]: Schema.Json }
@@ -36,6 +36,25 @@ export interface TaskCall {
   /** Whether the next process continues the call: then an interruption leaves its remote task running. */
   readonly isHandedOver: () => boolean
   readonly onEvent: (event: PeerEvent) => Effect.Effect<void>
+  /**
+   * Asks somebody outside, and waits for what settles that: the call may wait for days, and its own time stands still. The same question of a
+   * call that another process has begun is asked once.
+   */
+  readonly ask: (question: CallQuestion) => Effect.Effect<Settlement>
+}
+
+/** What a call asks: the result of a tool of the client, or an answer for a peer or a server. */
+export interface CallQuestion {
+  readonly kind: "result" | "answer"
+  /** Counts the questions of one call, from 1. */
+  readonly round: number
+  /** What has to match, see `OpenWait`. */
+  readonly schema: JsonSchema | null
+  /** The tool's own limit in milliseconds, in place of the request's. */
+  readonly timeoutMs?: number | undefined
+  readonly message?: string
+  readonly data?: Schema.Json
+  readonly url?: string
 }
 
 /** Whether a tool is still what its caller knows it to be. A call of one that has changed needs an approval. */

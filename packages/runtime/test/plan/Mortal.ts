@@ -5,9 +5,11 @@ import { layerOnStore, pass, post, seen } from "@bowline/testing/unstable/TestKi
 import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
 import type { PeerCall, PeerClient } from "../../src/remote/PeerClient.ts"
+import { Inbox } from "../../src/plan/Inbox.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { InboxStore } from "../../src/store/InboxStore.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 
@@ -34,6 +36,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
       const plans = yield* PlanStore
       const leases = yield* LeaseStore
       const sessions = yield* SessionStore
+      const inboxes = yield* InboxStore
       return Context.make(PlanStore, {
         ...plans,
         isDurable: true,
@@ -54,6 +57,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
           release: (...given) => inTime(alive(leases.release(...given))),
           leave: (...given) => inTime(alive(leases.leave(...given)))
         }),
+        Context.add(InboxStore, { ...inboxes, expire: alive(inboxes.expire) }),
         Context.add(SessionStore, sessions)
       )
     })
@@ -68,6 +72,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
     kill,
     plans,
     streams,
+    inbox: Context.get(context, Inbox),
     on: <A, E, R>(effect: Effect.Effect<A, E, R>) =>
       effect.pipe(Effect.provideService(Plans, plans), Effect.provideService(PlanStreams, streams))
   }

@@ -17,6 +17,7 @@ it.effect("a recipe that its caller may not have is neither listed nor loaded, a
         taskId: TaskId.make("00000000-0000-0000-0000-000000000000"),
         input: { name },
         isHandedOver: () => false,
+        ask: () => Effect.never,
         onEvent: () => Effect.void
       })
     assert.deepInclude(yield* load("refund"), { state: "completed", content: "Body of refund" })

@@ -28,6 +28,8 @@ import { LeaseTime } from "./StoreCase.ts"
 export const at = "2026-01-02T03:04:05.678Z"
 /** When plans end, and their deadline: 61,111 ms after `at`. */
 export const later = "2026-01-02T03:05:06.789Z"
+/** When waits end, unless a test says otherwise. */
+export const farOff = "2999-01-02T03:04:05.678Z"
 /** The time of a lease. */
 export const ttl = Duration.seconds(15)
 
@@ -80,7 +82,8 @@ export const preferences: Preferences = {
   response_format: "text",
   on_disconnect: "cancel",
   on_busy: "queue",
-  approval: "sensitive"
+  approval: "sensitive",
+  wait_timeout_ms: 86_400_000
 }
 
 /** What a test may choose of a plan. */
@@ -122,6 +125,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
     mcp_servers: [],
+    tools: [],
     history: [],
     ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),
@@ -307,7 +311,7 @@ export const waitOpened = (task_id: TaskId, given: Partial<WaitOpened> = {}): Wa
   message: null,
   data: null,
   url: null,
-  expires_at: later,
+  expires_at: farOff,
   tool_digest: null,
   known_tool: null,
   ...given

@@ -24,7 +24,7 @@ const always = () => true
 
 /** Everything that requests are refused for, too. Names of agents and servers alike stand in front of the names of tools. */
 const catalogIssues = ({ agents = [], mcp_servers = [], preferences = {} }: FilePreset, environment: Texts) => {
-  const asked = { question: "?", agents, mcp_servers: [], history: [], metadata: {}, preferences }
+  const asked = { question: "?", agents, mcp_servers: [], tools: [], history: [], metadata: {}, preferences }
   const rules = { allowsModel: always, allowsHost: always, allowsVariable: always, localTools: [] }
   const agentNames = new Set(agents.map(({ name }) => name))
   return [

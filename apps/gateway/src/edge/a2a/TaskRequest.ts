@@ -88,6 +88,7 @@ export const toPlan = (
       ...(preset !== undefined && { preset }),
       agents,
       mcp_servers,
+      tools: [],
       history: [],
       metadata: {},
       task_message: {

@@ -34,6 +34,7 @@ const requestOf = ({ call, preset, question, session_id, wait_ms }: Asking): Pla
   ...(preset !== undefined && { preset }),
   agents: [],
   mcp_servers: [],
+  tools: [],
   history: [],
   metadata: { [waitMetadata]: String(wait_ms) },
   // Whether the plan ends with its call is decided here: nobody reads a plan that was handed out.

@@ -155,6 +155,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
     ...(sampling !== undefined && { sampling }),
     agents,
     mcp_servers,
+    tools: [],
     history: historyOf(messages.slice(0, -1)),
     metadata,
     preferences: { ...preferences, ...formatOf(response_format) }

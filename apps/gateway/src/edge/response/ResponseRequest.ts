@@ -182,6 +182,7 @@ export const decode = (
             ...(sampling !== undefined && { sampling }),
             agents,
             mcp_servers: [...servers, ...mcp_servers],
+            tools: [],
             history: asked.history,
             metadata,
             preferences: {

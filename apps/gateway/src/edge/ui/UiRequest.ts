@@ -73,6 +73,7 @@ export const toPlan = ({ context = [], interrupts, options, renamed, said, sessi
     .map(({ role, text }) => ({ role, content: text }))
   const plan = decodePlan({
     ...named,
+    tools: [],
     question: said.at(-1)?.text ?? "",
     session_id: session,
     ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),

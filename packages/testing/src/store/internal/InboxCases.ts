@@ -84,7 +84,7 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
         data: null,
         url: null,
         since: oldest.since,
-        expires_at: Given.later,
+        expires_at: Given.farOff,
         caller: owner
       })
       assert.match(oldest.agent ?? "", /^rigger [\0\uFFFD]$/)

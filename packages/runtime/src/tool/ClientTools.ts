@@ -1,0 +1,48 @@
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
+import { Effect } from "effect"
+import type { Settlement } from "../store/InboxStore.ts"
+import type { Tool, ToolResult } from "./Tool.ts"
+
+/** What becomes of a call that somebody should have settled, and nobody has in time. */
+export const expired: ToolResult = {
+  state: "timed-out",
+  content: "Nobody answered in time.",
+  error: { code: "wait_expired", message: "Nobody answered in time" }
+}
+
+const maxMessage = 500
+
+const resultOf = ({ given }: Settlement): ToolResult => {
+  if (given?.entry.type !== "result") return expired
+  const { content, is_error } = given.entry
+  const text = typeof content === "string" ? content : JSON.stringify(content)
+  return is_error === true
+    ? { state: "failed", content: text, error: { code: "tool_failed", message: text.slice(0, maxMessage) } }
+    : { state: "completed", content: text }
+}
+
+/** A tool that the client runs: its call waits for the result in the plan's inbox. */
+export const fromRequest = ({
+  approval,
+  description,
+  input_schema,
+  name,
+  output_schema,
+  wait_timeout_ms
+}: ClientTool): Tool => ({
+  name,
+  kind: "client",
+  agent: null,
+  endpoint: null,
+  skill: null,
+  description: description ?? name,
+  inputSchema: input_schema,
+  timeoutMs: undefined,
+  // To wait once more for a result has no effect.
+  isIdempotent: true,
+  isPolling: false,
+  approval,
+  identify: Effect.succeed(null),
+  call: ({ ask }) =>
+    Effect.map(ask({ kind: "result", round: 1, schema: output_schema ?? null, timeoutMs: wait_timeout_ms }), resultOf)
+})
