@@ -83,7 +83,7 @@ const settings = {
 
 /** Whoever has installed the package, or has a checkout, can type it. */
 const command = `bowline() { "${process.execPath}" "${bowline}" "$@"; }`
-const asksGateway = (url: string) => new RegExp(`${RegExp.escape(url)}|^bowline |\\$\\(bowline `, "m")
+const asksGateway = (typed: string, url: string) => typed.includes(url) || /^bowline /m.test(typed)
 
 describe("the blocks of the documentation", () => {
   it("are of a kind that is compiled, run or read here, or say why not", () => {
@@ -235,7 +235,7 @@ describe("the blocks of the documentation", () => {
           continue
         }
         const typed = code.replaceAll(standard, url)
-        assert.match(typed, asksGateway(url), `${place}: what asks no gateway says why nothing runs it`)
+        assert.isTrue(asksGateway(typed, url), `${place}: what asks no gateway says why nothing runs it`)
         const env = { PATH: process.env["PATH"], BOWLINE_URL: url }
         assert.match(
           yield* run("bash", ["-euo", "pipefail", "-c", `${command}\n${typed}`], { cwd: root, env }),

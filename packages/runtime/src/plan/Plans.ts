@@ -47,13 +47,15 @@ import { Sessions } from "./Sessions.ts"
 
 export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
 export type { GatewayId, LeaseStore, Notices, PlanStore, SessionStore, TaskStore }
-export type { PlannerParts } from "./PlanEngine.ts"
 
 /** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
 export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
 
 /** What an app gets with plans: who starts, reads and follows them, and their sessions. */
 export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
+
+/** What a planner finds: these are no needs of a `layerOf`. */
+export type PlannerParts = PlanEngine.PlannerParts
 
 /** What plans leave open: the stores, the credential pool, the peers and the configuration. */
 export type PlanNeeds =
@@ -221,7 +223,7 @@ export class Plans extends Context.Service<
    */
   static readonly layerOf = <E, R>(
     planner: Layer.Layer<Planner, E, R>
-  ): Layer.Layer<PlanServices, E | StorageError, PlanNeeds | Exclude<R, PlanEngine.PlannerParts>> =>
+  ): Layer.Layer<PlanServices, E | StorageError, PlanNeeds | Exclude<R, PlannerParts>> =>
     Plans.layerFollower.pipe(
       Layer.provideMerge(Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer)),
       Layer.provideMerge(PlanStreams.layer),
