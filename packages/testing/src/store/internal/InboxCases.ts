@@ -272,7 +272,7 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       const [entry] = (yield* store.list(plan_id, undefined, page)).items
       assert.deepEqual([entry?.state, entry?.moved_to], ["moved", plan.plan_id])
       assert.equal(yield* store.planOf(accepting.entry_id), plan_id)
-      assert.equal(yield* store.planOf(EntryId.make("entry_nobody")), undefined)
+      assert.equal(yield* store.planOf(EntryId.make("entry_00000000-0000-4000-8000-000000000000")), undefined)
     })
   },
   {
