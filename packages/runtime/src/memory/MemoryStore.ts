@@ -31,6 +31,20 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
+export type {
+  CredentialStore,
+  GatewayId,
+  InboxStore,
+  LeaseStore,
+  LoginStore,
+  Notices,
+  OverviewStore,
+  PlanStore,
+  PushStore,
+  SessionStore,
+  TaskStore
+}
+
 const passes = ({ plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
   const { agent, error_code, metadata = [], model, q, reason, session, since, states, tool, until } = filter
   const calls = Array.from(tasks.values())
@@ -145,11 +159,8 @@ interface Options {
 /** Some 20,000 short plans. */
 const defaultBytes = 134_217_728
 
-/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
-export const layerWith = ({
-  sessionTtl,
-  maxBytes = defaultBytes
-}: Options): Layer.Layer<
+/** The stores of a gateway, its id, and what its replicas say to each other. */
+export type Stores =
   | PlanStore
   | TaskStore
   | PushStore
@@ -161,7 +172,9 @@ export const layerWith = ({
   | CredentialStore
   | LoginStore
   | Notices
-> =>
+
+/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
+export const layerWith = ({ sessionTtl, maxBytes = defaultBytes }: Options): Layer.Layer<Stores> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
