@@ -45,6 +45,7 @@ export type {
   Json,
   ListedSession,
   Message,
+  NewEntry,
   PendingApproval,
   Plan,
   PlanFrame,
@@ -55,7 +56,8 @@ export type {
   Session,
   Stage,
   TaskState,
-  Usage
+  Usage,
+  Waiting
 } from "./Wire.ts"
 
 /** A list: iterated, it is all its entries over all pages; `page` is one request, and gives the answer as it came. */

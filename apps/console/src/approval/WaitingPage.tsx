@@ -1,4 +1,4 @@
-import type { PendingApproval } from "@bowline/client"
+import type { Waiting } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { useEffect, useRef } from "preact/hooks"
 import { isAdmin } from "../gateway/Config.ts"
@@ -7,21 +7,22 @@ import { Empty, Loading, Problem } from "../shell/Notice.tsx"
 import { counted } from "../text/Format.ts"
 import { ApprovalCard, type Asked, type Verdict } from "./ApprovalCard.tsx"
 import { decisionOf, pending, problem } from "./Pending.ts"
+import { WaitCard } from "./WaitCard.tsx"
 
-const askedOf = (approval: PendingApproval): Asked => ({
+const askedOf = (approval: Waiting): Asked => ({
   planId: approval.plan_id,
   sessionId: approval.session_id,
   taskId: approval.task_id,
   tool: approval.tool,
   agent: approval.agent,
   input: approval.input,
-  why: approval.why,
+  why: approval.why ?? "",
   expiresAt: Date.parse(approval.expires_at),
   caller: approval.caller
 })
 
-/** A card that asks who decided as soon as its call waits no longer. */
-const Card = ({ approval, waits }: { readonly approval: PendingApproval; readonly waits: boolean }) => {
+/** An approval that asks who decided as soon as its call waits no longer. */
+const Approval = ({ approval, waits }: { readonly approval: Waiting; readonly waits: boolean }) => {
   const verdict = useSignal<Verdict | undefined>(undefined)
   useEffect(() => {
     if (waits) return undefined
@@ -38,43 +39,67 @@ const Card = ({ approval, waits }: { readonly approval: PendingApproval; readonl
   return <ApprovalCard asked={askedOf(approval)} verdict={waits ? undefined : (verdict.value ?? over)} />
 }
 
-/** The cards of one caller. */
-const Cards = () => {
-  const seen = useRef(new Map<string, PendingApproval>())
-  const waiting = pending.value
-  for (const approval of waiting ?? []) seen.current.set(approval.task_id, approval)
-  const ids = new Set(waiting?.map(({ task_id }) => task_id))
-  const cards = [...seen.current.values()]
+/** What waits for whom, by what settles it. */
+const kinds = {
+  approval: "a decision",
+  result: "a result",
+  answer: "an answer",
+  account: "an account"
+} as const satisfies Readonly<Record<Waiting["kind"], string>>
+
+const Nothing = ({ kind }: { readonly kind: Waiting["kind"] | null }) => (
+  <Empty title={kind === "approval" ? "Nothing waits for a decision" : "Nothing waits for somebody"}>
+    <p>
+      A call stands here when its tool is sensitive, or when a request says{" "}
+      <code>"preferences": {`{"approval": "always"}`}</code>
+      {kind === "approval" ? "." : "; when it is of a tool that the client runs; or when a peer asks something."}
+    </p>
+  </Empty>
+)
+
+/** The cards of one caller, those that have waited longest first. */
+const Cards = ({ kind }: { readonly kind: Waiting["kind"] | null }) => {
+  const seen = useRef(new Map<string, Waiting>())
+  const waiting = pending.value?.filter((one) => kind === null || one.kind === kind)
+  // A call may wait again, for something else.
+  for (const one of waiting ?? []) seen.current.set(`${one.task_id} ${one.kind} ${one.since}`, one)
+  const ids = new Set(waiting?.map(({ kind, since, task_id }) => `${task_id} ${kind} ${since}`))
+  const cards = [...seen.current]
   return (
     <>
       <Problem error={problem.value} />
       {waiting === undefined && problem.value === undefined ? <Loading /> : null}
-      {waiting !== undefined && cards.length === 0 ? (
-        <Empty title="Nothing waits for a decision">
-          <p>
-            A call stands here when its tool is sensitive, or when a request says{" "}
-            <code>"preferences": {`{"approval": "always"}`}</code>.
-          </p>
-        </Empty>
-      ) : null}
+      {waiting !== undefined && cards.length === 0 ? <Nothing kind={kind} /> : null}
       <div class="cards">
-        {cards.map((approval) => (
-          <Card key={approval.task_id} approval={approval} waits={ids.has(approval.task_id)} />
-        ))}
+        {cards.map(([key, one]) =>
+          one.kind === "approval" ? (
+            <Approval key={key} approval={one} waits={ids.has(key)} />
+          ) : (
+            <WaitCard key={key} waiting={one} waits={ids.has(key)} />
+          )
+        )}
       </div>
     </>
   )
 }
 
-/** Everything that waits for a decision, and what was decided while the page was open. */
-export const ApprovalsPage = () => {
+const countsOf = (waiting: ReadonlyArray<Waiting>): string =>
+  Object.entries(kinds)
+    .flatMap(([kind, words]) => {
+      const count = waiting.filter((one) => one.kind === kind).length
+      return count === 0 ? [] : [`${counted(count, "call")} waiting for ${words}`]
+    })
+    .join(", ")
+
+/** Everything that waits for somebody, or only what waits for a decision; and what was settled while the page was open. */
+export const WaitingPage = ({ kind }: { readonly kind: "approval" | null }) => {
   const caller = here.value.query.get("caller") ?? ""
-  const count = pending.value?.length ?? 0
+  const waiting = (pending.value ?? []).filter((one) => kind === null || one.kind === kind)
   return (
     <>
       <div class="page-head">
-        <h1>Approvals</h1>
-        <p role="status">{count === 0 ? "" : `${counted(count, "call")} waiting for a decision`}</p>
+        <h1>{kind === null ? "Waiting" : "Approvals"}</h1>
+        <p role="status">{countsOf(waiting)}</p>
         {isAdmin.value ? (
           <label>
             Caller
@@ -86,7 +111,7 @@ export const ApprovalsPage = () => {
           </label>
         ) : null}
       </div>
-      <Cards key={caller} />
+      <Cards key={caller} kind={kind} />
     </>
   )
 }

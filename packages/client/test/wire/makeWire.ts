@@ -35,6 +35,8 @@ const bodies = [
   "ListedSession",
   "Message",
   "PendingApproval",
+  "Waiting",
+  "NewEntry",
   "Approval",
   "Preset",
   "Credential",
