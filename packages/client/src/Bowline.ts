@@ -5,7 +5,6 @@ import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, typ
 import type {
   Approval,
   Compacted,
-  ListedSession,
   Message,
   PendingApproval,
   Plan,
@@ -15,9 +14,9 @@ import type {
   Preset,
   Session
 } from "./Wire.ts"
-import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+import type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
-export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+export type { Credential, ListedSession, McpServerStatus, NewEntry, Overview, Peer, Waiting } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream } from "./PlanStream.ts"
 export type {
@@ -43,9 +42,7 @@ export type {
   Failure,
   Final,
   Json,
-  ListedSession,
   Message,
-  NewEntry,
   PendingApproval,
   Plan,
   PlanFrame,
@@ -56,8 +53,7 @@ export type {
   Session,
   Stage,
   TaskState,
-  Usage,
-  Waiting
+  Usage
 } from "./Wire.ts"
 
 /** A list: iterated, it is all its entries over all pages; `page` is one request, and gives the answer as it came. */

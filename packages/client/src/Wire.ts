@@ -272,25 +272,6 @@ export interface Session {
   readonly message_count: number
 }
 
-export interface ListedSession {
-  readonly session_id: string
-  readonly external_session_id: string | null
-  readonly created_at: string
-  readonly last_active_at: string
-  readonly expires_at: string
-  readonly summary: string | null
-  readonly agents: ReadonlyArray<{
-    readonly name: string
-    readonly endpoint: string
-    readonly auth: { readonly type: string }
-    readonly dialect: string
-    readonly skills: ReadonlyArray<Skill>
-  }>
-  readonly message_count: number
-  readonly first_question: string | null
-  readonly last_plan: { readonly plan_id: string; readonly state: PlanState; readonly stage: Stage | null } | null
-}
-
 export interface Message {
   readonly message_id: string
   readonly seq: number
@@ -312,53 +293,6 @@ export interface PendingApproval {
   readonly expires_at: string
   readonly caller: string
 }
-
-export interface Waiting {
-  readonly plan_id: string
-  readonly session_id: string
-  readonly task_id: string
-  readonly kind: "approval" | "result" | "answer" | "account"
-  readonly tool: string
-  readonly agent: string | null
-  readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed" | null
-  readonly message: string | null
-  readonly data: Json | null
-  readonly url: string | null
-  readonly since: string
-  readonly expires_at: string
-  readonly caller: string
-}
-
-export type NewEntry =
-  | {
-    readonly type: "text"
-    readonly text: string
-    readonly when?: "boundary" | "now"
-    readonly else?: "ask" | "reject"
-  }
-  | {
-    readonly type: "result"
-    readonly task_id: string
-    readonly content: Json
-    readonly is_error?: boolean
-  }
-  | {
-    readonly type: "answer"
-    readonly task_id: string
-    readonly round?: number
-    readonly text?: string
-    readonly data?: Json
-    readonly action?: "accept" | "decline" | "cancel"
-  }
-  | {
-    readonly type: "decision"
-    readonly task_id: string
-    readonly decision: "approve" | "reject"
-    readonly note?: string
-    readonly input?: { readonly [key: string]: Json }
-    readonly remember?: "plan" | "session"
-  }
 
 export interface Approval {
   readonly plan_id: string

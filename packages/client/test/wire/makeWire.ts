@@ -187,8 +187,8 @@ const declare = (name: string, schema: JsonSchema): string => {
   return `export type ${name} =${text.startsWith("\n") ? "" : " "}${text}\n`
 }
 
-/** What operators look at. */
-const operators = new Set(["Credential", "Peer", "McpServerStatus", "Overview"])
+/** What operators look at, and what waits for them. */
+const operators = new Set(["ListedSession", "Waiting", "NewEntry", "Credential", "Peer", "McpServerStatus", "Overview"])
 
 const made = `// Made of the schemas of the API by \`node packages/client/test/wire/makeWire.ts\`. A test says when it has to be made again.
 `
@@ -205,7 +205,7 @@ const declared = named.map(([name, schema]) => ({
 const common = declared.filter(({ isOperators }) => !isOperators)
 const textOf = (types: typeof declared): string => types.map(({ text }) => text).join("\n")
 const ofOperators = textOf(declared.filter(({ isOperators }) => isOperators))
-const used = common.filter(({ name }) => new RegExp(`\\b${name}\\b`).test(ofOperators)).map(({ name }) => name)
+const used = ["Json", ...common.map(({ name }) => name)].filter((name) => new RegExp(`\\b${name}\\b`).test(ofOperators))
 const imported = `import type { ${used.join(", ")} } from "./Wire.ts"\n`
 
 /** The texts of the files, by their URLs. */
