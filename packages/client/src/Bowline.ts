@@ -14,6 +14,7 @@ import {
 import type {
   Approval,
   Compacted,
+  ListedSession,
   Message,
   PendingApproval,
   Plan,
@@ -53,6 +54,7 @@ export type {
   Failure,
   Final,
   Json,
+  ListedSession,
   Message,
   NewEntry,
   PendingApproval,
@@ -84,6 +86,11 @@ export interface PageQuery {
   readonly limit?: number | undefined
   /** Where the list begins: the `next_cursor` of a page. */
   readonly cursor?: string | undefined
+}
+
+/** Sessions, those that were `created` last first, or those that were `active` last. */
+export interface SessionsQuery extends PageQuery {
+  readonly order?: "created" | "active" | undefined
 }
 
 /** Which plans a list has. Times in ISO 8601. */
@@ -222,7 +229,7 @@ export const makeBowline = (system: System) => {
       ): Promise<Approval> => post(pathOf("plans", planId, pathOf("approvals", taskId)), { signal }, { decision, note })
     },
     sessions: {
-      list: (query?: PageQuery, options?: Signal) => list<"sessions", Session>("sessions", query, options),
+      list: (query?: SessionsQuery, options?: Signal) => list<"sessions", ListedSession>("sessions", query, options),
       get: (sessionId: string, options?: Signal): Promise<Session> => get("sessions", sessionId, options),
       messages: (sessionId: string, query?: PageQuery, options?: Signal) =>
         list<"messages", Message>("messages", query, options, pathOf("sessions", sessionId, "/messages")),
