@@ -22,11 +22,12 @@ import type {
   PlanState,
   PlanSummary,
   Preset,
-  Session,
-  Waiting
+  Session
 } from "./Wire.ts"
+import type { Waiting } from "./InboxWire.ts"
 import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
+export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
 export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
@@ -48,7 +49,6 @@ export { isPlanFrame, reduce } from "./Reduce.ts"
 export type { BowlineOptions, Keyed, Signal, StreamEvent, System } from "./Requests.ts"
 export type {
   AbortReason,
-  AcceptedEntry,
   Approval,
   Compacted,
   Failure,
@@ -56,7 +56,6 @@ export type {
   Json,
   ListedSession,
   Message,
-  NewEntry,
   PendingApproval,
   Plan,
   PlanFrame,
@@ -67,8 +66,7 @@ export type {
   Session,
   Stage,
   TaskState,
-  Usage,
-  Waiting
+  Usage
 } from "./Wire.ts"
 
 /** A list: iterated, it is all its entries over all pages; `page` is one request, and gives the answer as it came. */

@@ -4,7 +4,8 @@ import { makeFrameLog, makeIterator, type Reading, textsOf } from "./FrameLog.ts
 import { type Position, positionAt, readFrames, requestIdOf } from "./PlanFrames.ts"
 import type { PlanView } from "./PlanView.ts"
 import { ignore, pathOf, type Request, type Requests, type Signal } from "./Requests.ts"
-import type { AcceptedEntry, Failure, Final, Plan, PlanFrame } from "./Wire.ts"
+import type { AcceptedEntry } from "./InboxWire.ts"
+import type { Failure, Final, Plan, PlanFrame } from "./Wire.ts"
 
 /**
  * A plan as it runs. Reading it never loses a frame and never repeats one: where a connection breaks, it is resumed. The plan of a request is

@@ -1,5 +1,5 @@
 import { BowlineError, errorOf, fromResponse, isForeign, isPassing, reasonOf, unexpected } from "./BowlineError.ts"
-import type { AcceptedEntry, NewEntry } from "./Wire.ts"
+import type { AcceptedEntry, NewEntry } from "./InboxWire.ts"
 import { type Clock, holdProcess, sleep, TimedOut, within } from "./Clock.ts"
 
 /** What happens to a stream: for a line of a log, or for a sign that says that it is being picked up again. */

@@ -2,7 +2,8 @@ import type { Bowline } from "../Bowline.ts"
 import { reasonOf } from "../BowlineError.ts"
 import { sleep } from "../Clock.ts"
 import { mayPass, type System, toError } from "../Requests.ts"
-import type { Json, NewEntry, PlanFrame } from "../Wire.ts"
+import type { NewEntry } from "../InboxWire.ts"
+import type { Json, PlanFrame } from "../Wire.ts"
 
 /** What a tool gets beside its input. */
 export interface ToolCall {
