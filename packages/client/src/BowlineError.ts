@@ -34,7 +34,7 @@ export class BowlineError extends Error {
   declare readonly code: string
   declare readonly retryable: boolean
   /** Of the answer, if the gateway refused a request. */
-  readonly status: number | undefined
+  declare readonly status: number | undefined
   declare readonly requestId: string | undefined
   declare readonly planId: string | undefined
   /** The last frame that came. */

@@ -96,7 +96,7 @@ const readBeside = (plan: PlanStream, onFrame: (frame: PlanFrame) => void, life:
  * @example
  * ```ts
  * import type { Bowline } from "@bowline/client"
- * import { type ClientTools, withTools } from "@bowline/client/tools"
+ * import { type ClientTools, createBowline, withTools } from "@bowline/client/tools"
  *
  * const tools: ClientTools = {
  *   place: {
@@ -107,6 +107,8 @@ const readBeside = (plan: PlanStream, onFrame: (frame: PlanFrame) => void, life:
  * }
  *
  * export const ask = (bowline: Bowline) => withTools(bowline).plan({ question: "Which wind have I?", tools }).result()
+ * // On a page that was loaded again.
+ * export const goOn = (planId: string) => createBowline({ baseUrl: "" }).attach(planId, { tools }).result()
  * ```
  */
 export const withTools = (bowline: Bowline): ToolBowline => {
