@@ -4,39 +4,35 @@ import type { Json } from "./Wire.ts"
 
 export type NewEntry =
   | {
-      readonly type: "text"
-      readonly text: string
-      readonly when?: "boundary" | "now"
-      readonly else?: "ask" | "reject"
-    }
+    readonly type: "text"
+    readonly text: string
+    readonly when?: "boundary" | "now"
+    readonly else?: "ask" | "reject"
+  }
   | {
-      readonly type: "result"
-      readonly task_id: string
-      readonly content: Json
-      readonly is_error?: boolean
-    }
+    readonly type: "result"
+    readonly task_id: string
+    readonly content: Json
+    readonly is_error?: boolean
+  }
   | {
-      readonly type: "answer"
-      readonly task_id: string
-      readonly round?: number
-      readonly text?: string
-      readonly data?: Json
-      readonly action?: "accept" | "decline" | "cancel"
-    }
+    readonly type: "answer"
+    readonly task_id: string
+    readonly round?: number
+    readonly text?: string
+    readonly data?: Json
+    readonly action?: "accept" | "decline" | "cancel"
+  }
   | {
-      readonly type: "decision"
-      readonly task_id: string
-      readonly decision: "approve" | "reject"
-      readonly note?: string
-      readonly input?: { readonly [key: string]: Json }
-      readonly remember?: "plan" | "session"
-    }
+    readonly type: "decision"
+    readonly task_id: string
+    readonly decision: "approve" | "reject"
+    readonly note?: string
+    readonly input?: { readonly [key: string]: Json }
+    readonly remember?: "plan" | "session"
+  }
 
-export interface AcceptedEntry {
-  readonly entry_id: string
-  readonly plan_id: string
-  readonly moved: boolean
-}
+export interface AcceptedEntry { readonly entry_id: string; readonly plan_id: string; readonly moved: boolean }
 
 export interface Waiting {
   readonly plan_id: string

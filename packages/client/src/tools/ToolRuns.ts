@@ -30,8 +30,11 @@ export type ClientTools = Readonly<Record<string, ClientTool>>
 
 type ResultEntry = Extract<NewEntry, { readonly type: "result" }>
 
-/** `JSON.stringify` has no text for what JSON has no value for. */
-const toJson = (value: unknown): Json => JSON.parse(JSON.stringify(value) ?? "null")
+const toJson = (value: unknown): Json => {
+  // What has a text is a value of JSON; null is in place of `undefined`.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return JSON.stringify(value) === undefined ? null : (value as Json)
+}
 
 const failed = (task_id: string, error: unknown): ResultEntry => ({
   type: "result",
