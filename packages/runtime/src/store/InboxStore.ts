@@ -155,7 +155,9 @@ export class InboxStore extends Context.Service<
     /** What the call waits for, or waited for last. */
     readonly find: (wait: WaitId, owner: CallerName | undefined) => Effect.Effect<OpenWait, NotFound | StorageError>
     /** The owner's plan of the call that waits, or has waited. */
-    readonly planOf: (owner: CallerName, task: TaskId) => Effect.Effect<Option.Option<PlanId>, StorageError>
+    readonly planOfCall: (owner: CallerName, task: TaskId) => Effect.Effect<Option.Option<PlanId>, StorageError>
+    /** The plan that has the entry. */
+    readonly planOf: (entry: EntryId) => Effect.Effect<PlanId | undefined, StorageError>
     /** Takes a text back that was not taken. Idempotent. */
     readonly withdraw: (
       plan: PlanId,

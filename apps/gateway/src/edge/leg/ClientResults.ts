@@ -38,7 +38,7 @@ export const make = Effect.gen(function* () {
   /** The caller's plan that has made all of these calls. */
   const find = Effect.fnUntraced(function* (caller: CallerName, tasks: ReadonlyArray<TaskId>) {
     const found = new Set<PlanId | undefined>()
-    for (const task of tasks) found.add(Option.getOrUndefined(yield* inbox.planOf(caller, task)))
+    for (const task of tasks) found.add(Option.getOrUndefined(yield* inbox.planOfCall(caller, task)))
     return found.size === 1 ? Array.from(found)[0] : undefined
   })
 

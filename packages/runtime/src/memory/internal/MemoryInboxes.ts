@@ -200,13 +200,19 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         const { kind, round, schema, tool } = request
         return Effect.succeed({ kind, round, tool, schema })
       }),
-    planOf: (owner, task) =>
+    planOfCall: (owner, task) =>
       Effect.sync(() => {
         const found = Array.from(memory.plans.values()).find(
           (record) => record.owner === owner && record.waits.has(task)
         )
         return Option.fromUndefinedOr(found?.plan.plan_id)
       }),
+    planOf: (id) =>
+      Effect.sync(
+        () =>
+          Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ entry_id }) => entry_id === id))?.plan
+            .plan_id
+      ),
     withdraw: (plan, id, owner) =>
       Effect.gen(function* () {
         const record = yield* find(plan, owner)

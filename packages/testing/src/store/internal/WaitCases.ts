@@ -76,11 +76,11 @@ export const waitCases: ReadonlyArray<StoreCase> = [
       const task_id = yield* Given.newTask
       yield* Given.write(held, [Given.waitOpened(task_id, { kind: "result" })])
       const { caller, plan_id } = held.plan
-      assert.deepEqual(yield* inboxes.planOf(caller, task_id), Option.some(plan_id))
-      assert.deepEqual(yield* inboxes.planOf(other.plan.caller, task_id), Option.none())
-      assert.deepEqual(yield* inboxes.planOf(caller, yield* Given.newTask), Option.none())
+      assert.deepEqual(yield* inboxes.planOfCall(caller, task_id), Option.some(plan_id))
+      assert.deepEqual(yield* inboxes.planOfCall(other.plan.caller, task_id), Option.none())
+      assert.deepEqual(yield* inboxes.planOfCall(caller, yield* Given.newTask), Option.none())
       yield* Given.settle(held)
-      assert.deepEqual(yield* inboxes.planOf(caller, task_id), Option.some(plan_id))
+      assert.deepEqual(yield* inboxes.planOfCall(caller, task_id), Option.some(plan_id))
     })
   },
   {
