@@ -208,6 +208,7 @@ where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner
     withDeadline(sql<{ readonly plan_id: PlanId }>`
 select w.plan_id from waits w join plans p on p.id = w.plan_id where w.task_id = ${task} and p.owner = ${owner}`).pipe(
       Effect.map(([row]) => Option.fromUndefinedOr(row?.plan_id))
+    ),
   planOf: (entry) =>
     Effect.map(
       withDeadline(sql<{ readonly plan_id: PlanId }>`select plan_id from inbox where id = ${entry}`),

@@ -56,7 +56,8 @@ const told = (message: Message): PlanRequest["history"] => {
       return [{ role, content: [text, ...calls].filter((line) => line.trim() !== "").join("\n\n") }]
     }
     case "tool":
-      return [{ role: "user", content: `[${tool_call_id}: its result]\n${text}` }]
+    case "function":
+      return [{ role: "user", content: `[${tool_call_id ?? "a function"}: its result]\n${text}` }]
     default:
       return []
   }
