@@ -1,6 +1,6 @@
 // Made of the schemas of the API by `node packages/client/test/wire/makeWire.ts`. A test says when it has to be made again.
 
-import type { Json, Stage, PlanState, Skill } from "./Wire.ts"
+import type { Stage, PlanState, Skill } from "./Wire.ts"
 
 export interface ListedSession {
   readonly session_id: string
@@ -20,53 +20,6 @@ export interface ListedSession {
   readonly first_question: string | null
   readonly last_plan: { readonly plan_id: string; readonly state: PlanState; readonly stage: Stage | null } | null
 }
-
-export interface Waiting {
-  readonly plan_id: string
-  readonly session_id: string
-  readonly task_id: string
-  readonly kind: "approval" | "result" | "answer" | "account"
-  readonly tool: string
-  readonly agent: string | null
-  readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed" | null
-  readonly message: string | null
-  readonly data: Json | null
-  readonly url: string | null
-  readonly since: string
-  readonly expires_at: string
-  readonly caller: string
-}
-
-export type NewEntry =
-  | {
-    readonly type: "text"
-    readonly text: string
-    readonly when?: "boundary" | "now"
-    readonly else?: "ask" | "reject"
-  }
-  | {
-    readonly type: "result"
-    readonly task_id: string
-    readonly content: Json
-    readonly is_error?: boolean
-  }
-  | {
-    readonly type: "answer"
-    readonly task_id: string
-    readonly round?: number
-    readonly text?: string
-    readonly data?: Json
-    readonly action?: "accept" | "decline" | "cancel"
-  }
-  | {
-    readonly type: "decision"
-    readonly task_id: string
-    readonly decision: "approve" | "reject"
-    readonly note?: string
-    readonly input?: { readonly [key: string]: Json }
-    readonly remember?: "plan" | "session"
-  }
 
 export interface Credential {
   readonly id: string
