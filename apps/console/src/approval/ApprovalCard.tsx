@@ -5,7 +5,7 @@ import { Arguments } from "../call/Arguments.tsx"
 import { isObject } from "../call/FormValues.ts"
 import { type KnownTool, schemaOf } from "../call/ToolSchemas.ts"
 import { isOwn } from "../gateway/Config.ts"
-import { inWords, Refusal } from "../gateway/Gateway.ts"
+import { inWords } from "../gateway/Gateway.ts"
 import { useValue } from "../call/ValueForm.tsx"
 import { planHref, sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
@@ -136,7 +136,7 @@ export const ApprovalCard = ({
       )
       sent.value = decision
     } catch (error) {
-      const isLate = (error instanceof BowlineError || error instanceof Refusal) && error.status === 409
+      const isLate = error instanceof BowlineError && error.status === 409
       problem.value = isLate ? `Your decision came too late: ${inWords(error)}` : inWords(error)
     }
     isBusy.value = false

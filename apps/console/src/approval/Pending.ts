@@ -1,8 +1,7 @@
 import type { NewEntry, Waiting } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
-import { askJson, bowline, randomKey, signedOut, woken } from "../gateway/Gateway.ts"
+import { bowline, randomKey, signedOut, woken } from "../gateway/Gateway.ts"
 import { here, page } from "../route/Location.ts"
-import { planHref } from "../route/Route.ts"
 
 /** What waits for somebody: the 200 calls that have waited longest. */
 export const pending = signal<ReadonlyArray<Waiting> | undefined>(undefined)
@@ -23,10 +22,6 @@ const reading = computed(() => ({
 /** How soon a decision that was made elsewhere is seen: on the page of what waits, on others, and in a tab that nobody looks at. */
 const every = { looked: 800, elsewhere: 5_000, hidden: 15_000 }
 
-// The gateway has the shapes of its API.
-const isWaiting = (value: unknown): value is Waiting =>
-  typeof value === "object" && value !== null && "task_id" in value
-
 // The tabs of one browser tell each other at once.
 const tabs = new BroadcastChannel("bowline-approvals")
 
@@ -42,12 +37,9 @@ const read = async (how: typeof reading.value): Promise<void> => {
   // What waits at another caller was not decided here.
   if (how.caller !== caller) pending.value = undefined
   caller = how.caller
-  const query = new URLSearchParams({ limit: "200" })
-  if (how.caller !== undefined && how.caller !== "") query.set("caller", how.caller)
   try {
-    const { next_cursor, waiting } = await askJson(`/waiting?${query}`, { signal: own.signal })
-    const all: ReadonlyArray<unknown> = Array.isArray(waiting) ? waiting : []
-    const found = all.filter(isWaiting)
+    const list = bowline.waiting.list({ limit: 200, caller: how.caller })
+    const { next_cursor, waiting: found } = await list.page(undefined, { signal: own.signal })
     if (current !== own) return
     if (JSON.stringify(found) !== JSON.stringify(pending.value)) pending.value = found
     hasMore.value = next_cursor !== null
@@ -85,7 +77,7 @@ export type Settling = Exclude<NewEntry, { readonly type: "text" }>
 
 /** Settles what a call waits for, and says so to the other tabs. A `key` makes the same entry again the same one. */
 export const settle = async ({ plan_id }: Place, entry: Settling, key: string): Promise<void> => {
-  await askJson(`${planHref(plan_id)}/inbox`, { method: "POST", body: entry, key })
+  await bowline.inbox.send(plan_id, entry, { idempotencyKey: key })
   told()
 }
 

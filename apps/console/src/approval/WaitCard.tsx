@@ -1,11 +1,11 @@
-import type { Json, Plan, Waiting } from "@bowline/client"
+import { BowlineError, type Json, type Plan, type Waiting } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { useRef } from "preact/hooks"
 import { Arguments } from "../call/Arguments.tsx"
 import { isObject } from "../call/FormValues.ts"
 import { outputSchemaOf, schemaOf } from "../call/ToolSchemas.ts"
 import { useValue, ValueFields, type WrittenValue } from "../call/ValueForm.tsx"
-import { inWords, randomKey, Refusal } from "../gateway/Gateway.ts"
+import { inWords, randomKey } from "../gateway/Gateway.ts"
 import { now } from "../gateway/GatewayClock.ts"
 import { planHref, sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
@@ -208,7 +208,7 @@ export const WaitCard = ({
       } catch (error) {
         // Another body needs another key.
         key.current = randomKey()
-        const isLate = error instanceof Refusal && error.status === 409
+        const isLate = error instanceof BowlineError && error.status === 409
         problem.value = isLate ? `You came too late: ${inWords(error)}` : inWords(error)
       }
       isBusy.value = false

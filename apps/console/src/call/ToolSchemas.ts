@@ -43,7 +43,7 @@ const clientTools = (request: Plan["request"]): ReadonlyArray<JsonObject> => {
 }
 
 const toKnown = ({ description, input_schema, name }: JsonObject): KnownTool => ({
-  name: String(name),
+  name: typeof name === "string" ? name : "",
   description: typeof description === "string" ? description : null,
   schema: isObject(input_schema) ? input_schema : null
 })

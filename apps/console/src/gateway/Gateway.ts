@@ -49,22 +49,6 @@ export const bowline = createBowline({ baseUrl: location.origin, fetch: fetchOwn
 export const randomKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("")
 
-/** What the gateway refused, and why, in words. */
-export class Refusal extends Error {
-  readonly status: number
-  constructor(status: number, problem: Fields) {
-    const { detail, issues } = problem
-    const fields = Array.isArray(issues)
-      ? issues.flatMap((issue: unknown) => {
-          const { message, path } = fieldsOf(issue)
-          return typeof message === "string" ? [`${String(path)}: ${message}`] : []
-        })
-      : []
-    super([typeof detail === "string" ? detail : `The gateway answered ${status}.`, ...fields].join(" "))
-    this.status = status
-  }
-}
-
 type Fields = { readonly [name: string]: unknown }
 
 const fieldsOf = (value: unknown): Fields =>
@@ -73,36 +57,22 @@ const fieldsOf = (value: unknown): Fields =>
 /** How long an answer may take, in milliseconds. */
 const answersWithin = 30_000
 
-/** Asks a route that the client has no method for. A `key` makes the same request again one request. */
+/** Asks a route that the client has no method for. */
 export const askJson = async (
   path: string,
-  {
-    body,
-    key,
-    method,
-    signal
-  }: {
-    readonly method?: "POST" | "DELETE"
-    readonly body?: object
-    readonly key?: string
-    readonly signal?: AbortSignal
-  } = {}
+  { method, signal }: { readonly method?: "DELETE"; readonly signal?: AbortSignal } = {}
 ): Promise<Fields> => {
   const limit = AbortSignal.timeout(answersWithin)
   const response = await fetchOwn(path, {
     ...(method === undefined ? {} : { method }),
     signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
-    headers: {
-      accept: "application/json",
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-      ...(key === undefined ? {} : { "idempotency-key": key })
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    headers: { accept: "application/json" }
   })
   // A proxy in front of the gateway may answer with a page.
   const answer = fieldsOf(await response.json().catch(() => ({})))
-  if (!response.ok) throw new Refusal(response.status, answer)
-  return answer
+  if (response.ok) return answer
+  const { detail } = answer
+  throw new Error(typeof detail === "string" ? detail : `The gateway answered ${response.status}.`)
 }
 
 const session = (method: "POST" | "DELETE", body?: object) =>

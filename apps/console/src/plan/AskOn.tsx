@@ -2,7 +2,7 @@ import type { Plan, PlanView } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import type { TargetedKeyboardEvent } from "preact"
 import { useRef } from "preact/hooks"
-import { askJson, inWords, randomKey } from "../gateway/Gateway.ts"
+import { askJson, bowline, inWords, randomKey } from "../gateway/Gateway.ts"
 import { go } from "../route/Location.ts"
 import { planHref } from "../route/Route.ts"
 import { firstLine } from "../text/Format.ts"
@@ -16,9 +16,9 @@ type When = "boundary" | "now"
 
 /** Says something to a plan. Answers with the plan that asks it, where this one had completed by then. */
 const say = async (planId: string, text: string, when: When, key: string): Promise<string | undefined> => {
-  const body = { type: "text", text, when }
-  const { plan_id } = await askJson(`${planHref(planId)}/inbox`, { method: "POST", key, body })
-  return typeof plan_id === "string" && plan_id !== planId ? plan_id : undefined
+  const entry = { type: "text", text, when } as const
+  const { plan_id } = await bowline.inbox.send(planId, entry, { idempotencyKey: key })
+  return plan_id === planId ? undefined : plan_id
 }
 
 const fates = {

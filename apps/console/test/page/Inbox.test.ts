@@ -54,13 +54,16 @@ describeInBrowser("a plan that somebody talks to", () => {
         await said.getByText("anonymous, heard in step 2").waitFor()
         assert.strictEqual(await said.getByRole("button").count(), 0)
         await expect(withoutTimes(await said.ariaSnapshot())).toMatchFileSnapshot("golden/said.aria.yml")
-        const { entries } = await page.request
-          .get(`/plans/${id}/inbox`, { headers: { accept: "application/json" } })
-          .then((answer) => answer.json())
-        assert.deepStrictEqual(
-          entries.map(({ state, type }: { readonly state: string; readonly type: string }) => `${type} ${state}`),
-          ["text taken", "text withdrawn", "result taken"]
+        const answer = await page.request.get(`/plans/${id}/inbox`, { headers: { accept: "application/json" } })
+        const entries = Array.from(
+          (await answer.text()).matchAll(/"type":"(\w+)".*?"state":"(\w+)"/g),
+          ([, ...of]) => of
         )
+        assert.deepStrictEqual(entries, [
+          ["text", "taken"],
+          ["text", "withdrawn"],
+          ["result", "taken"]
+        ])
       })
       assert.deepStrictEqual(faults, [])
     })

@@ -101,18 +101,15 @@ describeInBrowser("what waits for somebody", () => {
         await card.getByLabel(/^metres/).fill("3")
         // From here on this tab hears nothing new, as over a slow network.
         await page.route("**/waiting?*", () => undefined)
-        const answer = await page.request.get(`/waiting`, { headers: { accept: "application/json" } })
-        const { waiting }: { readonly waiting: ReadonlyArray<{ readonly task_id: string }> } = await answer.json()
-        const [first] = waiting
-        await page.request.post(`/plans/${again}/inbox`, {
-          data: { type: "result", task_id: first?.task_id, content: { metres: 4 } }
-        })
+        const bowline = createBowline({ baseUrl: url })
+        const [first] = (await bowline.waiting.list().page()).waiting
+        await bowline.inbox.send(again, { type: "result", task_id: first?.task_id ?? "", content: { metres: 4 } })
         await card.getByRole("button", { name: "Give the result" }).click()
         await card
           .getByRole("alert")
           .getByText(/You came too late/)
           .waitFor()
-        await createBowline({ baseUrl: url }).attach(again).result()
+        await bowline.attach(again).result()
       })
     })
   )
