@@ -29,7 +29,7 @@ const sentWithin = "5 seconds"
 export const make = Effect.fnUntraced(function* ({ line, read }: Terminal, say: Say) {
   const run = yield* FiberSet.make()
   const oneByOne = yield* Semaphore.make(1)
-  const fork = yield* FiberSet.runtime(run)<never>()
+  const fork = yield* FiberSet.runtime(run)()
   const sent = new Set<string>()
   let moved: string | undefined
 
