@@ -178,14 +178,8 @@ export const approvalRequest = (
   arguments: JSON.stringify(input)
 })
 
-const functionPrefix = "fc_"
-
-/** The call whose item this is the id of. */
-export const callOfItem = (id: string): string | undefined =>
-  id.startsWith(functionPrefix) ? `call_${id.slice(functionPrefix.length)}` : undefined
-
 export const functionCall = (task_id: TaskId, tool: string, input: Schema.Json): FunctionCall => ({
-  id: `${functionPrefix}${task_id}`,
+  id: `fc_${task_id}`,
   type: "function_call",
   call_id: callId(task_id),
   name: tool,
