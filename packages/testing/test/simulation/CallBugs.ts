@@ -236,7 +236,7 @@ export const callBugs: Readonly<Record<string, Bug>> = {
   "a decision that another one takes back": {
     overrides: lastDecision,
     rule: "approvals",
-    seeds: [30, 237],
+    seeds: [30],
     scenario: scenarioOf(
       asking(
         { _tag: "Decide", at: 1_000, replica: 0, approves: false },
@@ -295,7 +295,7 @@ export const callBugs: Readonly<Record<string, Bug>> = {
   "an artifact that is told again after a take-over": {
     overrides: forgottenArtifacts,
     rule: "trueCalls",
-    seeds: [101],
+    seeds: [10],
     scenario: scenarioOf(calling("one_ask"), 1, { _tag: "Kill", at: 2_000, replica: 0, tasks: 0, backMs: 1_000 })
   }
 }
