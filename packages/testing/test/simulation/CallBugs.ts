@@ -237,13 +237,17 @@ export const callBugs: Readonly<Record<string, Bug>> = {
     overrides: lastDecision,
     rule: "approvals",
     seeds: [30],
-    scenario: scenarioOf(
-      asking(
-        { _tag: "Decide", at: 1_000, replica: 0, approves: false },
-        { _tag: "Decide", at: 1_000, replica: 1, approves: true }
+    // With this seed both see the call wait.
+    scenario: {
+      ...scenarioOf(
+        asking(
+          { _tag: "Decide", at: 1_000, replica: 0, approves: false },
+          { _tag: "Decide", at: 1_000, replica: 1, approves: true }
+        ),
+        2
       ),
-      2
-    )
+      seed: 2
+    }
   },
   "a decision that only a notice tells": {
     overrides: decisionUnpolled,
