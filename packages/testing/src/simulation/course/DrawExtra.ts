@@ -1,3 +1,4 @@
+import { Struct } from "effect"
 import type { FaultKinds } from "./DrawFault.ts"
 import { times } from "./DrawPlan.ts"
 import type { SeededRandom } from "../scenario/SeededRandom.ts"
@@ -6,11 +7,8 @@ import { peerTools } from "../world/Peers.ts"
 import { mcpTools } from "../world/Servers.ts"
 
 /** The plan in a session of its own, with these calls one after the other, and nothing that keeps it from making them. */
-const alone = (
-  { approval: _, budget: __, ...plan }: ScenarioPlan,
-  ...calls: ReadonlyArray<ScenarioCall>
-): ScenarioPlan => ({
-  ...plan,
+const alone = (plan: ScenarioPlan, ...calls: ReadonlyArray<ScenarioCall>): ScenarioPlan => ({
+  ...Struct.omit(plan, ["approval", "budget"]),
   session: `${plan.name} alone`,
   timeoutMs: 120_000,
   steps: [...calls.map((call) => ({ words: 1, pauseMs: 1, calls: [call] })), ...plan.steps.slice(-1)],
