@@ -27,6 +27,7 @@ export interface Overview {
   readonly plans: {
     readonly queued: number
     readonly running: number
+    readonly waiting: number
     readonly completed: number
     readonly failed: number
     readonly aborted: number
@@ -38,6 +39,7 @@ export interface Overview {
     readonly plans: {
       readonly queued: number
       readonly running: number
+      readonly waiting: number
       readonly completed: number
       readonly failed: number
       readonly aborted: number

@@ -102,6 +102,7 @@ export class LivePlan {
   /** Those of the connected ones that nobody is behind now: they may come back, or come for the first time. */
   #absent = 0
   #isOutdated = false
+  #runsOn = false
   /** Done when the first reader has come. */
   readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
@@ -143,6 +144,16 @@ export class LivePlan {
     Deferred.doneUnsafe(this.closed, Effect.void)
     for (const reader of this.#readers) this.#end(reader, how)
     this.#readers.clear()
+  }
+
+  /** Whether somebody reads it now, and not only may come back. */
+  get isRead(): boolean {
+    return this.#connected > this.#absent
+  }
+
+  /** Whether a reader has left it running. */
+  get runsOn(): boolean {
+    return this.#runsOn
   }
 
   /** Whether another process has the plan, or will have it. */
@@ -204,6 +215,7 @@ export class LivePlan {
           return () => this.#disconnect(reader)
         }
         const leaveRunning = Effect.sync(() => {
+          this.#runsOn = true
           reader.leavesRunning = true
         })
         const replaced = Effect.sync(() => this.#replace(reader))

@@ -70,6 +70,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         route: stored.plan.route,
         leftMs: taken.abandoned.leftMs,
         deaths: 0,
+        wokenBy: null,
         gist: { seq: 1, isEnded: false, events: [] },
         inbox: emptyInbox(stored.plan.plan_id),
         waits: [],
