@@ -5,6 +5,7 @@ import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, typ
 import type {
   Approval,
   Compacted,
+  ListedSession,
   Message,
   PendingApproval,
   Plan,
@@ -42,6 +43,7 @@ export type {
   Failure,
   Final,
   Json,
+  ListedSession,
   Message,
   PendingApproval,
   Plan,
@@ -69,6 +71,11 @@ interface PageEnd {
 export interface PageQuery {
   /** Entries of a page: 1 to 200, 50 if not given. */
   readonly limit?: number | undefined
+}
+
+/** Sessions, those that were `created` last first, or those that were `active` last. */
+export interface SessionsQuery extends PageQuery {
+  readonly order?: "created" | "active" | undefined
 }
 
 /** Which plans a list has. Times in ISO 8601. */
@@ -207,7 +214,7 @@ export const makeBowline = (system: System) => {
       ): Promise<Approval> => post(pathOf("plans", planId, pathOf("approvals", taskId)), { signal }, { decision, note })
     },
     sessions: {
-      list: (query?: PageQuery, options?: Signal) => list<"sessions", Session>("sessions", query, options),
+      list: (query?: SessionsQuery, options?: Signal) => list<"sessions", ListedSession>("sessions", query, options),
       get: (sessionId: string, options?: Signal): Promise<Session> => get("sessions", sessionId, options),
       messages: (sessionId: string, query?: PageQuery, options?: Signal) =>
         list<"messages", Message>("messages", query, options, pathOf("sessions", sessionId, "/messages")),

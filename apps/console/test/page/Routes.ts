@@ -65,6 +65,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
     { name: "approvals", path: "/approvals", ready: ".approval .story" },
     { name: "peers", path: "/peers", ready: "tbody tr" },
+    { name: "try", path: "/peers?try=demo/prompt", ready: ".try .value-fields" },
     { name: "credentials", path: "/credentials", ready: "tbody tr" },
     { name: "unknown", path: "/nothing", ready: "text=There is no such page" }
   ]
@@ -87,7 +88,7 @@ export const withoutTimes = (read: string): string =>
     .replaceAll(/\b(since|until)=[^&\s]*/g, "$1=…")
     .replaceAll(/(plan|session|task|replica)_[0-9a-f-]{6,}/g, "$1_…")
     .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
-    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ s)?(?: ago)?/g, "<time>")
+    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ (?:s|min))?(?: ago)?/g, "<time>")
     .replaceAll(/\b(?:just )?now\b/g, "<time>")
     .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
     .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")

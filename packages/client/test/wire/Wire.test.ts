@@ -5,6 +5,7 @@ import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
+import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import type { Compacted, Session } from "@bowline/domain/session/Session"
 import type { Peer } from "@bowline/protocol/unstable/peer/PeersApi"
 import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
@@ -49,6 +50,7 @@ describe("Wire", () => {
     same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
     same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
     same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)
+    same<Wire.ListedSession, (typeof ListedSession)["Encoded"]>().bothWays(true)
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)

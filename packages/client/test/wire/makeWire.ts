@@ -32,6 +32,7 @@ const bodies = [
   "Plan",
   "PlanSummary",
   "Session",
+  "ListedSession",
   "Message",
   "PendingApproval",
   "Approval",

@@ -19,7 +19,7 @@ import { pageOf } from "./internal/MemoryEvents.ts"
 import { guardOf, makeTakeOver } from "./internal/MemoryTakeOvers.ts"
 import { makeInboxStore } from "./internal/MemoryInboxes.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
-import { makeSessionStore } from "./internal/MemorySessions.ts"
+import { makeSessionStore, previewOf } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
 import { makeOverviewStore } from "./internal/MemoryOverview.ts"
@@ -31,8 +31,19 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
-/** The first 200 characters, none of them cut in half. */
-const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
+export type {
+  CredentialStore,
+  GatewayId,
+  InboxStore,
+  LeaseStore,
+  LoginStore,
+  Notices,
+  OverviewStore,
+  PlanStore,
+  PushStore,
+  SessionStore,
+  TaskStore
+}
 
 const passes = ({ plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
   const { agent, error_code, metadata = [], model, q, reason, session, since, states, tool, until } = filter
@@ -99,7 +110,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const found = Array.from(memory.plans.values()).filter(
         (record) => record.owner === (owner ?? record.owner) && record.ordinal < end && passes(record, filter)
       )
-      return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, preview(question)))
+      return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, previewOf(question)))
     }),
   events: (id, after, limit) => Effect.sync(() => pageOf(memory.plans.get(id)?.events ?? [], after, limit)),
   reading: (id) => {
@@ -149,11 +160,8 @@ interface Options {
 /** Some 20,000 short plans. */
 const defaultBytes = 134_217_728
 
-/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
-export const layerWith = ({
-  sessionTtl,
-  maxBytes = defaultBytes
-}: Options): Layer.Layer<
+/** The stores of a gateway, its id, and what its replicas say to each other. */
+export type Stores =
   | PlanStore
   | TaskStore
   | PushStore
@@ -165,7 +173,9 @@ export const layerWith = ({
   | CredentialStore
   | LoginStore
   | Notices
-> =>
+
+/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
+export const layerWith = ({ sessionTtl, maxBytes = defaultBytes }: Options): Layer.Layer<Stores> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator

@@ -160,6 +160,8 @@ export class InboxStore extends Context.Service<
     readonly move: (accepting: Accepting, to: PlanId) => Effect.Effect<void, StorageError>
     /** What the call waits for, or waited for last. */
     readonly find: (wait: WaitId, owner: CallerName | undefined) => Effect.Effect<OpenWait, NotFound | StorageError>
+    /** The plan that has the entry. */
+    readonly planOf: (entry: EntryId) => Effect.Effect<PlanId | undefined, StorageError>
     /** Takes a text back that was not taken. Idempotent. */
     readonly withdraw: (
       plan: PlanId,

@@ -242,6 +242,11 @@ where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner
         row === undefined ? Effect.fail(new NotFound({ what: "task" })) : Effect.succeed(toOpenWait(row))
       )
     ),
+  planOf: (entry) =>
+    Effect.map(
+      withDeadline(sql<{ readonly plan_id: PlanId }>`select plan_id from inbox where id = ${entry}`),
+      ([row]) => row?.plan_id
+    ),
   withdraw: (plan, entry, owner) => withDeadline(withdraw(sql, plan, entry, owner)),
   list: (plan, owner, { cursor, limit }) =>
     withDeadline(

@@ -220,6 +220,12 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         const { kind, round, schema, tool } = request
         return Effect.succeed({ kind, round, tool, schema })
       }),
+    planOf: (id) =>
+      Effect.sync(
+        () =>
+          Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ entry_id }) => entry_id === id))?.plan
+            .plan_id
+      ),
     withdraw: (plan, id, owner) =>
       Effect.gen(function* () {
         const record = yield* find(plan, owner)

@@ -97,7 +97,7 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       const { open, plans: counts } = yield* (yield* OverviewStore).read(query)
       assert.equal(counts.waiting, 1)
       assert.deepEqual(
-        open.map(({ plans, stage, state }) => [state, stage, plans]),
+        open.map(({ plans, stage, state }) => [state, stage, plans]).toSorted(),
         [
           ["queued", "queue", 1],
           ["waiting", "approval", 1]
@@ -220,6 +220,9 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       assert.equal(taken.find(({ plan }) => plan.plan_id === plan_id)?.wokenBy, "abort")
       assert.deepEqual(yield* plans.abortRequests(replica), [{ plan_id, reason: "disconnect" }])
       assert.equal((yield* Given.get(held)).state, "running")
+      for (const { guard, plan } of taken) {
+        if (plan.plan_id === plan_id) yield* Given.settle({ ...held, guard })
+      }
     })
   },
   {

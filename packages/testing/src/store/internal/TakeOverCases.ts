@@ -151,6 +151,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         route,
         leftMs: taken.abandoned.leftMs,
         deaths: 1,
+        wokenBy: null,
         gist: taken.abandoned.gist,
         inbox: emptyInbox(held.plan.plan_id),
         waits: [],
