@@ -131,10 +131,11 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
     ),
   takeOver: makeTakeOver(memory),
-  requestAbort: (id, reason, isParked = false) =>
+  requestAbort: (id, reason, isUnread = false) =>
     Effect.suspend(() => {
       const record = memory.open.get(id)
-      if (record === undefined || (isParked && record.plan.state !== "waiting")) return Effect.void
+      const needsReader = record?.plan.state === "waiting" && record.preferences.on_disconnect === "cancel"
+      if (record === undefined || (isUnread && !needsReader)) return Effect.void
       record.abort ??= reason
       const told: Notice = { _tag: "AbortRequested", plan_id: id }
       return notices.publish(wake(record, "abort") ? [told, { _tag: "PlansLeft" }] : [told])

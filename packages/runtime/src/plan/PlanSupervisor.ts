@@ -245,7 +245,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
     if (isParked) {
       run.leave("handed over")
       fiber.interruptUnsafe()
-      live.close("reconnect")
+      live.close("parked")
       yield* lock.forget(run.given.session_id, journal.guard.fence)
       // It came while the database was asked.
       const isLate = end._tag === "Aborted" && end.reason !== "shutdown"

@@ -28,6 +28,7 @@ import type { PlanStart } from "../store/PlanStart.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import * as UnreadPlans from "./UnreadPlans.ts"
 import { supervise } from "./PlanSupervisor.ts"
 import { continuing, maxMoves, type Ready } from "./StoredPlan.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -38,6 +39,9 @@ const maxModels = 3
 
 /** How long plans that were aborted or handed over may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
+
+/** How long the readers of a plan that is parked may take to read on from the store. */
+const readOnWithin = "10 seconds"
 
 const endReadWithin = "300 millis"
 const freed = Schedule.spaced("100 millis")
@@ -226,6 +230,7 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
 
   const requestAbort = (id: PlanId, reason: AbortReason) =>
     Effect.ignore(retryWhileAway(parts.store.requestAbort(id, reason)), { log: "Warn", message: "storage_failed" })
+  const endUnread = yield* UnreadPlans.make
   const parking = {
     after: parts.config.resume && parts.store.isDurable ? parts.config.parkAfter : undefined,
     mayPark: ({ given }: PlanRun, { isRead, runsOn }: LivePlan): boolean | "never" => {
@@ -277,6 +282,7 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
       supervise(run, live, { lock, planner, endings, next, parking, requestAbort }),
       Effect.sync(() => live.close("reconnect"))
     )
+    if (run.ending?._tag === "Parked") yield* endUnread(run.given.plan_id, readOnWithin)
     if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)

@@ -355,9 +355,9 @@ export class PlanStore extends Context.Service<
     readonly queued: (replica: ReplicaId) => Effect.Effect<ReadonlyArray<PlanId>, StorageError>
     /**
      * Asks the replica that has the plan to abort it: stores the reason, unless there is one already, and publishes
-     * `AbortRequested`. Nothing happens if the plan is over. A parked plan wakes up for it; with `isParked` it is asked of a parked plan only.
+     * `AbortRequested`. Nothing happens if the plan is over. A parked plan wakes up for it; with `isUnread` it is asked only of a parked plan that ends when nobody reads it.
      */
-    readonly requestAbort: (id: PlanId, reason: AbortReason, isParked?: boolean) => Effect.Effect<void, StorageError>
+    readonly requestAbort: (id: PlanId, reason: AbortReason, isUnread?: boolean) => Effect.Effect<void, StorageError>
     /** The plans of this replica that are to be aborted and are not over yet. */
     readonly abortRequests: (
       replica: ReplicaId

@@ -53,8 +53,8 @@ const cutOffGrace = Duration.seconds(60)
 /** How long a reader that was cut off has to read the rest of its queue. */
 const takeWithinMs = 10_000
 
-/** How a stream ends for its readers: after the frame `done`, or before the plan is over. */
-type End = "done" | "reconnect"
+/** How a stream ends for its readers: after the frame `done`, or before the plan is over; of a parked plan they read on from the store. */
+type End = "done" | "reconnect" | "parked"
 
 interface Reader {
   /** The last seq that the reader has seen elsewhere: it gets no frame before it. */
@@ -158,7 +158,7 @@ export class LivePlan {
 
   /** Whether another process has the plan, or will have it. */
   get isLeft(): boolean {
-    return this.#closed === "reconnect"
+    return this.#closed === "reconnect" || this.#closed === "parked"
   }
 
   /** The frames from `after + 1` to `until` if they are still in memory. */
@@ -177,6 +177,8 @@ export class LivePlan {
     Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
+      /** Whether the reader has to read on from the store, behind `head` of the plan, once it has taken its frames. */
+      readonly isParked: () => boolean
       /** Ends the stream of a reader that is still connected. */
       readonly cutOff: Effect.Effect<void>
     },
@@ -220,8 +222,18 @@ export class LivePlan {
         })
         const replaced = Effect.sync(() => this.#replace(reader))
         const isHere = () => this.#closed === undefined
+        const isParked = () => this.#closed === "parked" && !reader.isCut
         const frames = Stream.fromPull(Effect.succeed(take))
-        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning, replaced, isHere }))
+        return Effect.map(entering, (head) => ({
+          head,
+          frames,
+          connect,
+          cutOff,
+          leaveRunning,
+          replaced,
+          isHere,
+          isParked
+        }))
       })
     )
   }

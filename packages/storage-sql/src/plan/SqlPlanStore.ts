@@ -35,6 +35,9 @@ import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { wakes } from "./internal/Waking.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
+/** Whether a parked plan ends when nobody reads it: see `toParked`. Postgres cannot read into a document that contains an escaped NUL. */
+const needsReader = `starts_with(p.preferences::text, '{"on_disconnect":"cancel"')`
+
 const isOpen = "state in ('queued', 'running')"
 
 /** Whether a plan that waited is handed over: another replica may take it over at once. */
@@ -186,12 +189,12 @@ order by seq`).pipe(Effect.map((rows) => rows.map(toEventRow))),
 select id from plans where replica = ${replica} and state = 'queued'`).pipe(
       Effect.map((rows) => rows.map(({ id }) => id))
     ),
-  requestAbort: (id, reason, isParked = false) =>
+  requestAbort: (id, reason, isUnread = false) =>
     withDeadline(sql`
 with asked as (
   update plans p set abort_requested = ${reason}, ${wakes(sql, "abort")}
   where id = ${id} and abort_requested is null
-    and state in ('waiting'${isParked ? sql`` : sql`, 'queued', 'running'`})
+    and ${isUnread ? sql`state = 'waiting' and ${sql.literal(needsReader)}` : sql`state in ('queued', 'running', 'waiting')`}
   returning id, left_ms
 )
 select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked

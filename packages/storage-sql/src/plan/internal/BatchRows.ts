@@ -220,6 +220,13 @@ const unchangedPlan = {
   finished_at: null
 }
 
+/** `on_disconnect` is the first preference that it writes: who looks for unread plans finds it there. */
+const toParked = (plan: PlanRow, { leftMs, preferences }: Extract<PlanChange, { _tag: "Parked" }>): PlanRow => {
+  const { on_disconnect, ...others } = preferences
+  const written = JSON.stringify({ on_disconnect, ...others })
+  return { ...plan, state: "waiting", left_ms: Math.round(leftMs), preferences: written }
+}
+
 const changePlan = (
   plan: PlanRow,
   change: Extract<
@@ -228,8 +235,7 @@ const changePlan = (
   >
 ): PlanRow => {
   if (change._tag === "Parked") {
-    const { leftMs, preferences } = change
-    return { ...plan, state: "waiting", left_ms: Math.round(leftMs), preferences: JSON.stringify(preferences) }
+    return toParked(plan, change)
   }
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
   if (change._tag === "Summed") return { ...plan, summed: true, gist: change.gist, first_token_at: change.firstTokenAt }

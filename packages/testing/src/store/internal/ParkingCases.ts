@@ -96,13 +96,10 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       const query = { owner, since: Given.at, until: Given.later, stepMs: 60_000 }
       const { open, plans: counts } = yield* (yield* OverviewStore).read(query)
       assert.equal(counts.waiting, 1)
-      assert.deepEqual(
-        open.map(({ plans, stage, state }) => [state, stage, plans]).toSorted(),
-        [
-          ["queued", "queue", 1],
-          ["waiting", "approval", 1]
-        ]
-      )
+      assert.deepEqual(open.map(({ plans, stage, state }) => [state, stage, plans]).toSorted(), [
+        ["queued", "queue", 1],
+        ["waiting", "approval", 1]
+      ])
     })
   },
   {
@@ -214,6 +211,11 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       const [running, { held, plan_id }] = [yield* Given.createHeld(), yield* park()]
       yield* plans.requestAbort(running.plan.plan_id, "disconnect", true)
       assert.deepEqual(yield* plans.abortRequests(running.plan.replica), [])
+      const stays = yield* waiting()
+      const preferences = { ...Given.preferences, on_disconnect: "continue" as const }
+      yield* plans.commit([parking(stays.held, 0, Given.farOff, preferences)])
+      yield* plans.requestAbort(stays.plan_id, "disconnect", true)
+      assert.equal((yield* Given.get(stays.held)).state, "waiting")
       yield* plans.requestAbort(plan_id, "disconnect", true)
       const replica = yield* Given.newReplica
       const taken = yield* plans.takeOver(replica, Given.ttl, 10_000, [], 0)
