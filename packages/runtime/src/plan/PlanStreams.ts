@@ -78,25 +78,25 @@ export class PlanStreams extends Context.Service<
       const endUnread = yield* UnreadPlans.make
 
       /** The frames after the seq `after` of a plan that nobody runs here. */
-      const follow = (plan_id: PlanId, after: number, grace: Duration.Input) =>
-        Stream.unwrap(
-          Effect.gen(function* () {
-            let isOver = false
-            yield* Effect.addFinalizer(() => (isOver ? Effect.void : endUnread(plan_id, grace)))
-            yield* store.reading(plan_id)
-            const frames = StoredFrames.follow(store, plan_id, after, yield* remote.connect(plan_id))
-            return Stream.onEnd(
-              frames,
-              Effect.sync(() => void (isOver = true))
-            )
-          })
+      const follow = Effect.fnUntraced(function* (plan_id: PlanId, after: number, grace: Duration.Input) {
+        let isOver = false
+        yield* Effect.addFinalizer(() => (isOver ? Effect.void : endUnread(plan_id, grace)))
+        const frames = StoredFrames.follow(store, plan_id, after, yield* remote.connect(plan_id))
+        return Stream.onEnd(
+          frames,
+          Effect.sync(() => void (isOver = true))
         )
+      })
 
       /** The frames after the seq `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
         const { plan_id, session_id } = run.given
         const { cutOff, frames: told, head, isParked, ...attached } = yield* live.attach(after)
-        const parked = Stream.suspend(() => (isParked() ? follow(plan_id, live.head, grace) : Stream.empty))
+        const parked = Stream.suspend(() =>
+          isParked()
+            ? Stream.unwrap(Effect.andThen(store.reading(plan_id), follow(plan_id, live.head, grace)))
+            : Stream.empty
+        )
         const { disconnect_grace_ms: grace = streamGrace } = run.given.request.preferences
         const frames = Stream.concat(told, parked)
         const connect: Reading["connect"] = (close) => {
@@ -124,9 +124,10 @@ export class PlanStreams extends Context.Service<
         }
         // What a plan that has left this process has told here comes first: then no look at the store has to find it.
         if (plan !== undefined && !(plan.live.isLeft && plan.live.head <= after)) return yield* attach(plan, after)
+        yield* store.reading(plan_id)
         const frames = isSettled(stored)
-          ? Stream.unwrap(Effect.as(store.reading(plan_id), StoredFrames.follow(store, plan_id, after, undefined)))
-          : follow(plan_id, after, graceOf(stored) ?? streamGrace)
+          ? StoredFrames.follow(store, plan_id, after, undefined)
+          : yield* follow(plan_id, after, graceOf(stored) ?? streamGrace)
         const ids = { plan_id, session_id: stored.session_id }
         const isHere = () => false
         return { ...ids, frames, isHere, connect: () => () => {}, leaveRunning: Effect.void, replaced: Effect.void }
