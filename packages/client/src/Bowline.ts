@@ -1,7 +1,16 @@
 import { systemClock } from "./Clock.ts"
 import { makeIterator } from "./FrameLog.ts"
 import { openStream, type PlanStream } from "./PlanStream.ts"
-import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, type System } from "./Requests.ts"
+import {
+  type BowlineOptions,
+  fullJitter,
+  type Keyed,
+  makeRequests,
+  pathOf,
+  randomKey,
+  type Signal,
+  type System
+} from "./Requests.ts"
 import type {
   Approval,
   Compacted,
@@ -15,11 +24,13 @@ import type {
   Preset,
   Session
 } from "./Wire.ts"
+import type { Waiting } from "./InboxWire.ts"
 import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
+export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
 export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
-export type { PlanStream } from "./PlanStream.ts"
+export type { PlanStream, Said } from "./PlanStream.ts"
 export type {
   ApprovalView,
   ArtifactView,
@@ -35,7 +46,7 @@ export type {
 } from "./PlanView.ts"
 export { initialView } from "./PlanView.ts"
 export { isPlanFrame, reduce } from "./Reduce.ts"
-export type { BowlineOptions, Signal, StreamEvent, System } from "./Requests.ts"
+export type { BowlineOptions, Keyed, Signal, StreamEvent, System } from "./Requests.ts"
 export type {
   AbortReason,
   Approval,
@@ -71,6 +82,8 @@ interface PageEnd {
 export interface PageQuery {
   /** Entries of a page: 1 to 200, 50 if not given. */
   readonly limit?: number | undefined
+  /** Where the list begins: the `next_cursor` of a page. */
+  readonly cursor?: string | undefined
 }
 
 /** Sessions, those that were `created` last first, or those that were `active` last. */
@@ -113,11 +126,13 @@ export interface ApprovalsQuery extends PageQuery {
   readonly caller?: string | undefined
 }
 
-/** How a plan is started. */
-export interface PlanOptions extends Signal {
-  /** The caller's own name of the request: with the same one no second plan starts. Made where it is not given. */
-  readonly idempotencyKey?: string | undefined
+/** Which of what waits for somebody a list has. */
+export interface WaitingQuery extends ApprovalsQuery {
+  readonly kind?: Waiting["kind"] | undefined
 }
+
+/** How a plan is started. */
+export type PlanOptions = Keyed
 
 /** From where a plan is read. */
 export interface AttachOptions extends Signal {
@@ -127,8 +142,6 @@ export interface AttachOptions extends Signal {
 
 /** The client of one gateway. */
 export type Bowline = ReturnType<typeof makeBowline>
-
-const randomKey = (): string => crypto.getRandomValues(new Uint32Array(4)).join("-")
 
 /** How long a plan waits for its caller whose connection broke, in milliseconds. */
 const grace = 30_000
@@ -155,12 +168,12 @@ export const makeBowline = (system: System) => {
 
   const list = <Name extends string, Entry, Rest = PageEnd>(
     name: Name,
-    query: object = {},
+    query: { readonly cursor?: string | undefined } = {},
     options?: Signal,
     path = `/${name}`
   ): List<Entry, { readonly [name in Name]: ReadonlyArray<Entry> } & Rest> => {
     type Page = { readonly [name in Name]: ReadonlyArray<Entry> } & Rest & Partial<PageEnd>
-    const page = (cursor?: string, own: Signal | undefined = options): Promise<Page> =>
+    const page = (cursor = query.cursor, own: Signal | undefined = options): Promise<Page> =>
       call({ method: "GET", path, query: { ...query, cursor } }, own)
     async function* entries(signal: AbortSignal): AsyncGenerator<Entry, undefined, undefined> {
       let cursor: string | undefined
@@ -226,6 +239,14 @@ export const makeBowline = (system: System) => {
         post(pathOf("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
       delete: (sessionId: string, options?: Signal): Promise<void> =>
         call({ method: "DELETE", path: pathOf("sessions", sessionId) }, options)
+    },
+    inbox: {
+      /** Says something to a plan. The answer names the plan that has it: with `moved` the next one of the session. */
+      send: requests.accept
+    },
+    waiting: {
+      /** What waits for somebody, oldest first. */
+      list: (query?: WaitingQuery, options?: Signal) => list<"waiting", Waiting>("waiting", query, options)
     },
     approvals: {
       list: (query?: ApprovalsQuery, options?: Signal) =>

@@ -1,6 +1,7 @@
 import type { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import type { NewEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
@@ -12,6 +13,7 @@ import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import type { Brand } from "effect"
 import { readFileSync } from "node:fs"
 import { assert, describe, expectTypeOf, it } from "vitest"
+import type * as InboxWire from "../../src/InboxWire.ts"
 import type * as OperatorWire from "../../src/OperatorWire.ts"
 import type * as Wire from "../../src/Wire.ts"
 import { files } from "./makeWire.ts"
@@ -54,6 +56,8 @@ describe("Wire", () => {
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
+    same<InboxWire.NewEntry, (typeof NewEntry)["Encoded"]>().bothWays(true)
+    same<InboxWire.Waiting, (typeof Waiting)["Encoded"]>().bothWays(true)
     same<OperatorWire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
     same<OperatorWire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
     same<OperatorWire.Overview, (typeof Overview)["Encoded"]>().bothWays(true)

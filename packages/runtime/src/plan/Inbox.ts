@@ -94,6 +94,8 @@ export class Inbox extends Context.Service<
       plan: PlanId,
       entry: EntryId
     ) => Effect.Effect<void, NotFound | EntryRefused | StorageError>
+    /** The caller's plan of a call that waits, or has waited. */
+    readonly planOfCall: InboxStore["Service"]["planOfCall"]
     /** What waits for somebody in plans of this caller, oldest first. */
     readonly waiting: InboxStore["Service"]["waiting"]
     /** What waits for a decision in plans of this caller, newest first. */
@@ -193,6 +195,7 @@ export class Inbox extends Context.Service<
         list: (by, plan, page) => store.list(plan, ownerOf(by), page),
         withdraw: (by, plan, entry) =>
           Effect.andThen(store.withdraw(plan, entry, ownerOf(by)), Effect.andThen(tell(plan), tell(plan, "told"))),
+        planOfCall: store.planOfCall,
         waiting: store.waiting,
         approvals: (caller, page) => store.approvals(caller, undefined, page),
         approvalsOf: (caller, plan) =>

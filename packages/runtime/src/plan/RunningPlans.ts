@@ -200,6 +200,7 @@ const makeOpen = Effect.gen(function* () {
       isEmpty,
       journal,
       inbox,
+      unread: request.legs === undefined ? (wait) => wait : (wait) => live.holdWhile(wait),
       uuid,
       measureCall,
       isOverdue: lock.isOverdue,

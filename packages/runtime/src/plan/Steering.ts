@@ -10,7 +10,14 @@ import { Inbox } from "./Inbox.ts"
 import type { Asked } from "./NewPlans.ts"
 
 /** What a request says of its own, though it is said to a plan that runs. */
-const own: ReadonlySet<string> = new Set(["question", "session_id", "metadata", "preferences", "came_without_agents"])
+const own: ReadonlySet<string> = new Set([
+  "question",
+  "session_id",
+  "metadata",
+  "preferences",
+  "legs",
+  "came_without_agents"
+])
 
 const Fields = Schema.Record(Schema.String, Schema.Json)
 const fieldsOf = (json: unknown): typeof Fields.Type =>

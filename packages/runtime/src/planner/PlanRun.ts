@@ -35,6 +35,8 @@ interface Given extends PlanStart {
   readonly journal: Journal
   /** What is said to it. */
   readonly inbox: PlanInbox
+  /** Runs a wait for a client whose answers end with it: meanwhile nobody has to read the plan. */
+  readonly unread: <A, E>(wait: Effect.Effect<A, E>) => Effect.Effect<A, E>
   readonly uuid: () => string
   readonly measureCall: MeasureCall
 }

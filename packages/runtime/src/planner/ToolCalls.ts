@@ -2,7 +2,7 @@ import type { ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId, ToolKind } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Duration, Effect, Option, type Schema } from "effect"
+import { Clock, Duration, Effect, Option, type Schema, Semaphore } from "effect"
 import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../remote/PeerClient.ts"
 import * as Monotonic from "../process/Monotonic.ts"
@@ -80,18 +80,23 @@ class StepCalls {
   readonly #run: PlanRun
   readonly #options: Options
   readonly #places: Places
+  /** Undefined if calls of the client's tools may wait side by side. */
+  readonly #turns: Semaphore.Semaphore | undefined
 
   constructor(run: PlanRun, options: Options) {
     this.#run = run
     this.#options = options
     this.#places = new Places(options.concurrency)
+    this.#turns = run.given.request.legs?.parallel === false ? Semaphore.makeUnsafe(1) : undefined
   }
 
   /** Makes a call once it may be made, or refuses it, and gives its result to the model. */
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
     const prepared = yield* this.#options.admit(run, call)
-    const result = yield* run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
+    const made = run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
+    const isOfClient = prepared._tag !== "Refused" && prepared.tool.kind === "client"
+    const result = yield* isOfClient && this.#turns !== undefined ? this.#turns.withPermit(made) : made
     // The last tool has ended, and other calls still wait.
     const { stage } = run
     if (stage === "approval" || stage === "client") run.given.journal.append([run.progressed(stage)], [])
@@ -227,7 +232,8 @@ class StepCalls {
         return Effect.never
       })
     )
-    return used === undefined ? run.stages.instead("tool", "client")(waiting) : Effect.succeed(used)
+    if (used !== undefined) return Effect.succeed(used)
+    return run.stages.instead("tool", "client")(kind === "result" ? run.given.unread(waiting) : waiting)
   }
 
   /** Tells what a call says on its way. */

@@ -101,6 +101,8 @@ export class LivePlan {
   #connected = 0
   /** Those of the connected ones that nobody is behind now: they may come back, or come for the first time. */
   #absent = 0
+  /** Those of the connected ones that stand for a client which has yet to come back. */
+  #held = 0
   #isOutdated = false
   #runsOn = false
   /** Done when the first reader has come. */
@@ -241,6 +243,7 @@ export class LivePlan {
   /** Connects a reader, and gives it the frames that are still in memory. Returns the seq after which it gets all of them. */
   #enter(reader: Reader): number {
     this.#connected++
+    this.#releaseHeld()
     Deferred.doneUnsafe(this.#met, Effect.void)
     const recent = this.recent(reader.after, this.head)
     if (recent !== undefined) Queue.offerAllUnsafe(reader.queue, recent)
@@ -267,10 +270,37 @@ export class LivePlan {
     )
   }
 
+  /**
+   * Counts as a reader while the plan waits, and then until somebody reads it who has come since the wait began: a client whose answer ends with
+   * the wait comes back with what the plan waits for.
+   */
+  holdWhile<A, E, R>(wait: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.acquireUseRelease(
+      Effect.sync(() => {
+        this.#connected++
+        return new Set<unknown>([...this.#readers, ...this.#watchers])
+      }),
+      () => wait,
+      (before) =>
+        Effect.sync(() => {
+          const isRead = [...this.#readers, ...this.#watchers].some((reader) => !before.has(reader))
+          if (isRead) this.#gone()
+          else this.#held++
+        })
+    )
+  }
+
+  /** Somebody reads the plan again. */
+  #releaseHeld(): void {
+    this.#connected -= this.#held
+    this.#held = 0
+  }
+
   /** Adds a reader that reads the store itself. Calls it once at first, and whenever there are new frames. */
   watch(tell: () => void): Effect.Effect<void, never, Scope.Scope> {
     const enter = Effect.sync(() => {
       this.#connected++
+      this.#releaseHeld()
       Deferred.doneUnsafe(this.#met, Effect.void)
       this.#watchers.add(tell)
       tell()

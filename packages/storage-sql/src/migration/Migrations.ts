@@ -34,7 +34,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0025_inboxes": Changes.inboxes,
   "0026_waits": Changes.waits,
   "0027_parking": Changes.parking,
-  "0028_recent_sessions": Changes.recentSessions
+  "0028_recent_sessions": Changes.recentSessions,
+  "0029_calls": Changes.calls
 }
 
 const table = "bowline_migrations"

@@ -19,7 +19,7 @@ import {
   saysTheSame,
   settles
 } from "@bowline/runtime/unstable/store/InboxStore"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Option } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { newestFirst } from "../internal/NewestFirst.ts"
@@ -241,6 +241,11 @@ where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner
       Effect.flatMap(([row]) =>
         row === undefined ? Effect.fail(new NotFound({ what: "task" })) : Effect.succeed(toOpenWait(row))
       )
+    ),
+  planOfCall: (owner, task) =>
+    withDeadline(sql<{ readonly plan_id: PlanId }>`
+select w.plan_id from waits w join plans p on p.id = w.plan_id where w.task_id = ${task} and p.owner = ${owner}`).pipe(
+      Effect.map(([row]) => Option.fromUndefinedOr(row?.plan_id))
     ),
   planOf: (entry) =>
     Effect.map(

@@ -5,7 +5,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Option } from "effect"
 import { fromEvents } from "../../store/EventRow.ts"
 import {
   type Accepted,
@@ -219,6 +219,13 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         if (request === undefined) return Effect.fail(new NotFound({ what: "task" }))
         const { kind, round, schema, tool } = request
         return Effect.succeed({ kind, round, tool, schema })
+      }),
+    planOfCall: (owner, task) =>
+      Effect.sync(() => {
+        const found = Array.from(memory.plans.values()).find(
+          (record) => record.owner === owner && record.waits.has(task)
+        )
+        return Option.fromUndefinedOr(found?.plan.plan_id)
       }),
     planOf: (id) =>
       Effect.sync(

@@ -331,3 +331,6 @@ export const parking: Steps = [
 export const recentSessions: Steps = [
   { index: "sessions_by_activity", on: "sessions (owner, last_active_at, ordinal)" }
 ]
+
+/** A client names a call that waits, without its plan. */
+export const calls: Steps = [{ index: "waits_of_task", on: "waits (task_id)" }]

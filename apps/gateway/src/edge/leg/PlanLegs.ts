@@ -1,0 +1,105 @@
+import type { WaitKind } from "@bowline/domain/plan/Inbox"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Schema } from "effect"
+
+/** A call that the client has to make itself. */
+export interface ClientCall {
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly input: Schema.Json
+}
+
+/** A call that is not over, and what it waits for; undefined while it runs. */
+interface Open {
+  readonly waitsFor: WaitKind | undefined
+  readonly call: ClientCall
+}
+
+/** What shows in an answer. */
+const news: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
+  "text.delta",
+  "reasoning.delta",
+  "task.started",
+  "approval.requested",
+  "waiting"
+])
+
+/**
+ * Where the answers of a plan end before the plan does: every call that is open waits for something that the client brings with a later request, of
+ * one of the kinds that the edge `ends` at. What is between two such ends is a leg.
+ *
+ *     leg ──every open call waits──▶ the answer ends ──the first of them is settled──▶ next leg
+ */
+export class PlanLegs {
+  /** The number of the leg, from 1. */
+  leg = 1
+  readonly #ends: ReadonlySet<WaitKind>
+  readonly #open = new Map<TaskId, Open>()
+  /** The leg in which a call was settled that the answer had ended with. */
+  readonly #settled = new Map<TaskId, number>()
+  #hasNews = false
+
+  constructor(ends: Iterable<WaitKind>) {
+    this.#ends = new Set(ends)
+  }
+
+  next(event: PlanEvent): void {
+    if (news.has(event.event)) this.#hasNews = true
+    switch (event.event) {
+      case "task.artifact":
+        return this.#settle(event.data.task_id)
+      case "task.started":
+        return this.#set(event.data, undefined)
+      case "waiting":
+        if (event.data.task_id === null) return
+        return this.#set({ ...event.data, task_id: event.data.task_id, tool: event.data.tool ?? "" }, event.data.kind)
+      case "approval.requested":
+        return this.#set(event.data, "approval")
+      case "approval.resolved":
+      case "task.finished":
+        this.#settle(event.data.task_id)
+        this.#open.delete(event.data.task_id)
+        return
+      default:
+        return
+    }
+  }
+
+  /** Whether nothing goes on before the client brings something, beside what it has brought just now. */
+  waits(brought: ReadonlySet<string>): boolean {
+    return this.#isAtEnd && Array.from(this.#open.keys()).some((task) => !brought.has(task))
+  }
+
+  /** The calls that the client has to make itself. */
+  get results(): ReadonlyArray<ClientCall> {
+    return Array.from(this.#open.values()).flatMap(({ call, waitsFor }) => (waitsFor === "result" ? [call] : []))
+  }
+
+  /** The leg that begins when these calls are settled. */
+  legBehind(tasks: Iterable<TaskId>): number {
+    return Math.max(...Array.from(tasks, (task) => this.#settled.get(task) ?? this.leg + 1))
+  }
+
+  get #isAtEnd(): boolean {
+    return (
+      this.#open.size > 0 &&
+      this.#open.values().every(({ waitsFor }) => waitsFor !== undefined && this.#ends.has(waitsFor))
+    )
+  }
+
+  #set({ input, task_id, tool }: ClientCall, waitsFor: WaitKind | undefined): void {
+    this.#open.set(task_id, { waitsFor, call: { input, task_id, tool } })
+  }
+
+  #settle(task: TaskId): void {
+    const waitsFor = this.#open.get(task)?.waitsFor
+    if (waitsFor === undefined || !this.#ends.has(waitsFor) || this.#settled.has(task)) return
+    // Of calls that are settled together, the first one begins the leg.
+    if (this.#isAtEnd && this.#hasNews) {
+      this.leg++
+      this.#hasNews = false
+    }
+    this.#settled.set(task, this.leg)
+  }
+}

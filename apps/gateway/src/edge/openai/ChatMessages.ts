@@ -1,0 +1,107 @@
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
+import { Option, Schema } from "effect"
+import { type Brought, taskOf } from "../leg/ClientResults.ts"
+import { given } from "./ChatSampling.ts"
+
+const Part = Schema.Struct({
+  type: Schema.Literals(["text", "refusal"]).annotate({
+    message: "Expected text: the planner takes no images, audio or files"
+  }),
+  text: Schema.optionalKey(Schema.String),
+  refusal: Schema.optionalKey(Schema.String)
+}).check(Schema.makeFilter((part) => part[part.type] !== undefined || "Expected a text in the field of its type"))
+
+const Call = Schema.Struct({
+  id: Schema.String,
+  function: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.String }))
+})
+
+export const Message = Schema.Struct({
+  role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
+  content: given(Schema.Union([Schema.String, Schema.Array(Part)])),
+  tool_calls: given(Schema.Array(Call)),
+  tool_call_id: given(Schema.String)
+}).check(
+  Schema.makeFilter(({ role, tool_call_id }) =>
+    role !== "tool" || typeof tool_call_id === "string"
+      ? undefined
+      : { path: ["tool_call_id"], issue: "This field is required" }
+  )
+)
+export type Message = typeof Message.Type
+
+export const textOf = ({ content }: Message): string => {
+  if (typeof content === "string") return content
+  return (content ?? []).map((part) => part[part.type] ?? "").join("\n\n")
+}
+
+export const instructionsOf = (messages: ReadonlyArray<Message>): string =>
+  messages
+    .flatMap((message) => (message.role === "system" || message.role === "developer" ? [textOf(message).trim()] : []))
+    .filter((text) => text !== "")
+    .join("\n\n")
+
+/** A message as a text of the history: calls of the client's tools and their results, too. */
+const told = (message: Message): PlanRequest["history"] => {
+  const { role, tool_call_id, tool_calls } = message
+  const text = textOf(message)
+  switch (role) {
+    case "user":
+      return [{ role, content: text }]
+    case "assistant": {
+      const calls = (tool_calls ?? []).map(
+        ({ function: called, id }) => `[${id}: calls ${called?.name ?? "a tool"} with ${called?.arguments ?? "{}"}]`
+      )
+      return [{ role, content: [text, ...calls].filter((line) => line.trim() !== "").join("\n\n") }]
+    }
+    case "tool":
+    case "function":
+      return [{ role: "user", content: `[${tool_call_id ?? "a function"}: its result]\n${text}` }]
+    default:
+      return []
+  }
+}
+
+/** What the messages ask: the last one of the user is the question, all others are history. */
+export const asked = (messages: ReadonlyArray<Message>) => {
+  const last = messages.findLastIndex(({ role }) => role === "user")
+  const question = messages[last]
+  return {
+    question: question === undefined ? "" : textOf(question),
+    history: messages
+      .filter((_, index) => index !== last)
+      .flatMap(told)
+      .filter(({ content }) => content.trim() !== "")
+  }
+}
+
+export const noQuestion =
+  "Expected the user's message, which is the question, or results of tools, as the last messages"
+
+/** What the last messages bring to a plan that waits for its client, if they may. Fails with the calls that have no result. */
+export const broughtBy = (
+  messages: ReadonlyArray<Message>
+): { readonly brought: Brought | undefined; readonly issues: ReadonlyArray<Issue> } => {
+  const nothing = { brought: undefined, issues: [] }
+  const said = messages.length - 1 - messages.findLastIndex(({ role }) => role !== "user")
+  const spoken = messages.slice(0, messages.length - said)
+  const from = spoken.findLastIndex(({ role }) => role !== "tool") + 1
+  const results = spoken.slice(from)
+  if (results.length === 0) return nothing
+  const given = new Set(results.map(({ tool_call_id }) => tool_call_id))
+  const issues = (messages[from - 1]?.tool_calls ?? [])
+    .filter(({ id }) => !given.has(id))
+    .map(({ id }) => ({ path: "messages", message: `Expected a tool message for ${id}, too` }))
+  if (given.size < results.length) issues.push({ path: "messages", message: "Expected one tool message for each call" })
+  if (issues.length > 0) return { brought: undefined, issues }
+  const tasks = results.map(({ tool_call_id }) => taskOf(tool_call_id ?? ""))
+  const brought = results.flatMap((message, index) => {
+    const task = Option.getOrUndefined(tasks[index] ?? Option.none())
+    const path = `messages[${from + index}].content`
+    return task === undefined ? [] : [{ path, task_id: task, content: textOf(message) }]
+  })
+  if (brought.length < results.length) return nothing
+  const texts = messages.slice(spoken.length).map(textOf)
+  return { brought: { results: brought, texts: texts.filter((text) => text.trim() !== "") }, issues: [] }
+}
