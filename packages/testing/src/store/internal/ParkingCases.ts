@@ -96,10 +96,15 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       const query = { owner, since: Given.at, until: Given.later, stepMs: 60_000 }
       const { open, plans: counts } = yield* (yield* OverviewStore).read(query)
       assert.equal(counts.waiting, 1)
-      assert.deepEqual(open.map(({ plans, stage, state }) => [state, stage, plans]).toSorted(), [
-        ["queued", "queue", 1],
-        ["waiting", "approval", 1]
-      ])
+      assert.deepEqual(
+        open
+          .map(({ plans, stage, state }) => [state, stage, plans])
+          .toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)),
+        [
+          ["queued", "queue", 1],
+          ["waiting", "approval", 1]
+        ]
+      )
     })
   },
   {
