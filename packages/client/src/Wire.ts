@@ -272,25 +272,6 @@ export interface Session {
   readonly message_count: number
 }
 
-export interface ListedSession {
-  readonly session_id: string
-  readonly external_session_id: string | null
-  readonly created_at: string
-  readonly last_active_at: string
-  readonly expires_at: string
-  readonly summary: string | null
-  readonly agents: ReadonlyArray<{
-    readonly name: string
-    readonly endpoint: string
-    readonly auth: { readonly type: string }
-    readonly dialect: string
-    readonly skills: ReadonlyArray<Skill>
-  }>
-  readonly message_count: number
-  readonly first_question: string | null
-  readonly last_plan: { readonly plan_id: string; readonly state: PlanState; readonly stage: Stage | null } | null
-}
-
 export interface Message {
   readonly message_id: string
   readonly seq: number

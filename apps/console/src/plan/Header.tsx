@@ -7,12 +7,11 @@ import { nameSubject } from "../route/Location.ts"
 import { sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
-import { State } from "../shell/State.tsx"
 import { cost, count, cutMiddle, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
 import { Actions } from "./Actions.tsx"
 import { type Numbers, numbersOf } from "./Numbers.ts"
 import { Outcome } from "./Outcome.tsx"
-import { stageWords } from "./OutcomeWords.ts"
+import { StateOf } from "./StateOf.tsx"
 
 /** The question is what the page is about. Of a long one the heading has the beginning. */
 const Question = ({ text }: { readonly text: string }) =>
@@ -63,7 +62,7 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
     <header class="plan-head">
       <Question text={plan.question} />
       <div class="title">
-        <State state={stage === "approval" ? "waiting" : state} words={stageWords(state, stage)} />
+        <StateOf plan={{ state, stage }} />
         <span class="dim">
           <code>{shortId(plan.plan_id)}</code>
           <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />

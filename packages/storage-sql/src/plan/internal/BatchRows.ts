@@ -1,7 +1,7 @@
 import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
-import type { Schema } from "effect"
 import { storable } from "../../internal/Storable.ts"
+import { changeTask, type EntryRow, type TaskRow, unchangedTask, type WaitRow, waitOf } from "./CallRows.ts"
 
 /** A plan's guard, and what a batch has once per plan. `fence` is that of the session, which the plan holds or is about to hold. */
 interface GuardRow {
@@ -87,54 +87,6 @@ interface CompactionRow {
   readonly prior_seq: number
 }
 
-/** A new task, or changes of one. Null leaves a column as it is; the optional columns are set for a new task only. */
-interface TaskRow {
-  readonly plan_id: string
-  readonly id: string
-  readonly tool?: string
-  readonly kind?: string
-  readonly agent?: string | null
-  readonly endpoint?: string | null
-  readonly skill?: string | null
-  readonly input?: string
-  readonly started_at?: string
-  readonly state: string | null
-  /** Whether the batch sets the ids of the remote task. It sets them to null for a call that has not arrived. */
-  readonly accepted: boolean
-  readonly remote_task_id: string | null
-  readonly remote_context_id: string | null
-  readonly result: string | null
-  readonly error: string | null
-  readonly finished_at: string | null
-}
-
-interface WaitRow {
-  readonly plan_id: string
-  readonly task_id: string
-  readonly kind: string
-  readonly round: number
-  readonly tool: string
-  readonly agent: string | null
-  readonly input: string
-  readonly why: string | null
-  readonly schema: string | null
-  readonly message: string | null
-  readonly data: string | null
-  readonly url: string | null
-  readonly expires_at: string
-  readonly tool_digest: string | null
-  readonly known_tool: string | null
-}
-
-/** What a plan has done with an entry of its inbox: its last change of a batch. */
-interface EntryRow {
-  readonly plan_id: string
-  readonly id: string
-  readonly state: string
-  readonly step: number | null
-  readonly moved_to: string | null
-}
-
 /** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
@@ -146,53 +98,6 @@ export interface BatchRows {
   readonly changed: ReadonlyArray<TaskRow>
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
-}
-
-const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
-
-const unchangedTask = {
-  state: null,
-  accepted: false,
-  remote_task_id: null,
-  remote_context_id: null,
-  result: null,
-  error: null,
-  finished_at: null
-}
-
-const changeTask = (
-  task: TaskRow,
-  change: Extract<PlanChange, { readonly _tag: "TaskStarted" | "TaskAccepted" | "TaskFinished" }>
-): TaskRow => {
-  switch (change._tag) {
-    case "TaskStarted":
-      return {
-        ...task,
-        tool: storable(change.tool),
-        kind: change.kind,
-        agent: storableOrNull(change.agent),
-        endpoint: storableOrNull(change.endpoint),
-        skill: storableOrNull(change.skill),
-        input: JSON.stringify(change.input),
-        started_at: change.at,
-        state: change.state
-      }
-    case "TaskAccepted":
-      return {
-        ...task,
-        accepted: true,
-        remote_task_id: storableOrNull(change.remote_task_id),
-        remote_context_id: storableOrNull(change.remote_context_id)
-      }
-    case "TaskFinished":
-      return {
-        ...task,
-        state: change.state,
-        result: storable(change.result),
-        error: change.error === null ? null : JSON.stringify(change.error),
-        finished_at: change.at
-      }
-  }
 }
 
 const unchangedPlan = {
@@ -279,22 +184,6 @@ const compact = (
   // The session has what the first compaction of the batch follows.
   covered_seq: earlier?.covered_seq ?? covered_seq
 })
-
-const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
-
-const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
-  const { _tag, agent, data, input, message, schema, tool, ...rest } = wait
-  return {
-    plan_id,
-    ...rest,
-    tool: storable(tool),
-    agent: storableOrNull(agent),
-    input: JSON.stringify(input),
-    schema: jsonOrNull(schema),
-    message: storableOrNull(message),
-    data: jsonOrNull(data)
-  }
-}
 
 const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   let plan: PlanRow | undefined
