@@ -54,9 +54,6 @@ export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
 /** What an app gets with plans: who starts, reads and follows them, and their sessions. */
 export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
 
-/** What a planner finds: these are no needs of a `layerOf`. */
-export type PlannerParts = PlanEngine.PlannerParts
-
 /** What plans leave open: the stores, the credential pool, the peers and the configuration. */
 export type PlanNeeds =
   | CredentialPool
@@ -223,7 +220,7 @@ export class Plans extends Context.Service<
    */
   static readonly layerOf = <E, R>(
     planner: Layer.Layer<Planner, E, R>
-  ): Layer.Layer<PlanServices, E | StorageError, PlanNeeds | Exclude<R, PlannerParts>> =>
+  ): Layer.Layer<PlanServices, E | StorageError, PlanNeeds | Exclude<R, PlanEngine.PlannerParts>> =>
     Plans.layerFollower.pipe(
       Layer.provideMerge(Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer)),
       Layer.provideMerge(PlanStreams.layer),

@@ -33,7 +33,9 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0024_filters": Changes.filters,
   "0025_inboxes": Changes.inboxes,
   "0026_waits": Changes.waits,
-  "0027_parking": Changes.parking
+  "0027_parking": Changes.parking,
+  "0028_recent_sessions": Changes.recentSessions,
+  "0029_calls": Changes.calls
 }
 
 const table = "bowline_migrations"

@@ -326,3 +326,11 @@ export const parking: Steps = [
   { index: "plans_not_over", on: "plans (session_id) where state in ('queued', 'running', 'waiting')" },
   { index: "waits_open", on: "waits (expires_at) where settled_by is null and decision is null and not is_expired" }
 ]
+
+/** What sessions are listed by. A commit that begins or ends a plan writes the row's other indexes anyway. */
+export const recentSessions: Steps = [
+  { index: "sessions_by_activity", on: "sessions (owner, last_active_at, ordinal)" }
+]
+
+/** A client names a call that waits, without its plan. */
+export const calls: Steps = [{ index: "waits_of_task", on: "waits (task_id)" }]
