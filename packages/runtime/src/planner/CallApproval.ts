@@ -30,7 +30,7 @@ const request = (
   const tool_digest = trust?.digest ?? null
   const known_tool = why === "description_changed" ? (trust?.known ?? null) : null
   const expires_at = fromMillis(deadline)
-  const nothing = { message: null, data: null, url: null }
+  const nothing = { message: null, data: null, url: null, mark: null }
   const call = { task_id, tool, agent, input, why, schema: inputSchema, expires_at }
   journal.append(
     [{ _tag: "WaitOpened", kind: "approval", round: 1, ...call, ...nothing, tool_digest, known_tool }, progressed],
@@ -118,7 +118,7 @@ export const make = (parts: Parts) =>
     const waiting = Effect.gen(function* () {
       yield* journal.keepUp
       request(run, call, why)
-      const settlement = yield* run.inbox.wait(task_id)
+      const settlement = yield* run.inbox.wait(task_id, 1)
       journal.append(run.inbox.use(settlement), [
         { event: "approval.resolved", data: { task_id, ...decisionOf(settlement) } }
       ])

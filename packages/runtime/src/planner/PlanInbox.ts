@@ -42,6 +42,8 @@ export class PlanInbox {
   readonly #waiting = new Map<TaskId, Deferred.Deferred<Settlement>>()
   /** Entries that the store may still show as accepted although the plan has used them. */
   readonly #used = new Set<EntryId>()
+  /** Answers to questions that are asked no more. */
+  readonly #outdated: Array<EntryId> = []
   readonly #urgent = Latch.makeUnsafe(false)
   readonly plan_id: PlanId
 
@@ -130,11 +132,12 @@ export class PlanInbox {
     return this.#settlements.has(task_id)
   }
 
-  /** Waits for what settles the call. */
-  wait(task_id: TaskId): Effect.Effect<Settlement> {
+  /** Waits for what settles this question of the call. */
+  wait(task_id: TaskId, round: number): Effect.Effect<Settlement> {
     return Effect.suspend(() => {
       const settled = this.#settlements.get(task_id)
-      if (settled !== undefined) return Effect.succeed(settled)
+      if (settled?.round === round) return Effect.succeed(settled)
+      if (settled !== undefined) this.#outdate(settled)
       return Effect.acquireUseRelease(
         Effect.sync(() => {
           const waiting = Deferred.makeUnsafe<Settlement>()
@@ -146,6 +149,14 @@ export class PlanInbox {
         () => Effect.sync(() => this.#waiting.delete(task_id))
       )
     })
+  }
+
+  /** The call asks something else by now: nobody uses the answer. */
+  #outdate({ given, task_id }: Settlement): void {
+    this.#settlements.delete(task_id)
+    if (given?.entry_id == null) return
+    this.#used.add(given.entry_id)
+    this.#outdated.push(given.entry_id)
   }
 
   /** The change that says that the call has used what has settled it. The caller appends it with what it has come to. */
@@ -197,6 +208,6 @@ export class PlanInbox {
     const asking = isCompleted ? this.#texts.filter((text) => text.else === "ask") : []
     const unused = Array.from(this.#settlements.values(), ({ given }) => given?.entry_id).filter((id) => id != null)
     const others = this.#texts.filter((text) => !asking.includes(text)).map(({ entry_id }) => entry_id)
-    return { asking, untaken: [...others, ...unused] }
+    return { asking, untaken: [...others, ...unused, ...this.#outdated] }
   }
 }

@@ -84,6 +84,8 @@ export class PlanRun {
   #step: StepState | undefined
   #day: string | undefined
   #hasSpoken: boolean
+  /** How many calls wait with a connection that nobody else can hold. */
+  #heldOpen = 0
   #ending: Ending | undefined
   #tell: (ending: Ending) => void = () => undefined
   #complete: (answer: PlanAnswer, mayGoOn: boolean) => Effect.Effect<boolean> = () => Effect.succeed(true)
@@ -209,6 +211,20 @@ export class PlanRun {
   end(reason: AbortReason): void {
     if (this.isResumable) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
+  }
+
+  /** Whether nothing that the plan waits for needs this process: see `CallQuestion.isHeldOpen`. */
+  get mayPark(): boolean {
+    return this.#heldOpen === 0
+  }
+
+  /** The plan stays in this process for as long as the effect runs. */
+  holdOpen<A>(waiting: Effect.Effect<A>): Effect.Effect<A> {
+    return Effect.acquireUseRelease(
+      Effect.sync(() => this.#heldOpen++),
+      () => waiting,
+      () => Effect.sync(() => this.#heldOpen--)
+    )
   }
 
   /**

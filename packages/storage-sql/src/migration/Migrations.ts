@@ -32,7 +32,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0023_overview": Changes.overview,
   "0024_filters": Changes.filters,
   "0025_inboxes": Changes.inboxes,
-  "0026_waits": Changes.waits
+  "0026_waits": Changes.waits,
+  "0027_marks": Changes.marks
 }
 
 const table = "bowline_migrations"

@@ -49,7 +49,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 23, name: "overview" },
         { migration_id: 24, name: "filters" },
         { migration_id: 25, name: "inboxes" },
-        { migration_id: 26, name: "waits" }
+        { migration_id: 26, name: "waits" },
+        { migration_id: 27, name: "marks" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

@@ -311,3 +311,6 @@ export const waits: Steps = [
     end if;
   end $$`
 ]
+
+/** By what a tool knows the question of its call again. The version before asks no questions. */
+export const marks: Steps = [`alter table waits add column if not exists mark text`]

@@ -118,6 +118,7 @@ interface WaitRow {
   readonly expires_at: string
   readonly tool_digest: string | null
   readonly known_tool: string | null
+  readonly mark: string | null
 }
 
 /** What a plan has done with an entry of its inbox: its last change of a batch. */
@@ -259,7 +260,7 @@ const compact = (
 const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
 
 const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
-  const { _tag, agent, data, input, message, schema, tool, ...rest } = wait
+  const { _tag, agent, data, input, mark, message, schema, tool, ...rest } = wait
   return {
     plan_id,
     ...rest,
@@ -268,7 +269,8 @@ const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "Wai
     input: JSON.stringify(input),
     schema: jsonOrNull(schema),
     message: storableOrNull(message),
-    data: jsonOrNull(data)
+    data: jsonOrNull(data),
+    mark: storableOrNull(mark)
   }
 }
 
