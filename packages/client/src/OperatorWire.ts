@@ -15,9 +15,28 @@ export interface Peer {
   readonly dialect: "a2a-1.0" | "a2a-0.3" | "bindu" | null
   readonly card: { readonly name: string | null; readonly fetched_at: string } | null
   readonly breaker: { readonly state: "closed" | "open" | "half-open"; readonly open_until: string | null }
+  readonly configured: ReadonlyArray<{ readonly preset: string; readonly name: string }>
+  readonly calls: {
+    readonly calls: number
+    readonly failures: number
+    readonly duration_ms: { readonly p50: number; readonly p95: number } | null
+    readonly last_error: { readonly at: string; readonly message: string } | null
+  }
 }
 
-export interface McpServerStatus { readonly url: string; readonly revision: string | null; readonly error: string | null }
+export interface McpServerStatus {
+  readonly url: string
+  readonly revision: string | null
+  readonly error: string | null
+  readonly error_at: string | null
+  readonly configured: ReadonlyArray<{ readonly preset: string; readonly name: string }>
+  readonly calls: {
+    readonly calls: number
+    readonly failures: number
+    readonly duration_ms: { readonly p50: number; readonly p95: number } | null
+    readonly last_error: { readonly at: string; readonly message: string } | null
+  }
+}
 
 export interface Overview {
   readonly since: string

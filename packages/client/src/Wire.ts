@@ -151,6 +151,11 @@ export interface PlanRequest {
   readonly question: string
   readonly session_id?: string
   readonly preset?: string
+  readonly call?: {
+    readonly agent: string
+    readonly skill: string
+    readonly input: { readonly [key: string]: Json }
+  }
   readonly agents?: ReadonlyArray<Agent>
   readonly mcp_servers?: ReadonlyArray<{
     readonly name: string

@@ -203,10 +203,9 @@ describe("a list", () => {
 
   it("gives one page as it came", async () => {
     const { answer, bowline } = setUp()
-    answer(json({ peers: [], mcp_servers: [{ url: "u", revision: null, error: null }] }))
-    assert.deepStrictEqual(await bowline.peers.list().page(), {
-      peers: [],
-      mcp_servers: [{ url: "u", revision: null, error: null }]
-    })
+    const calls = { calls: 0, failures: 0, duration_ms: null, last_error: null }
+    const server = { url: "u", revision: null, error: null, error_at: null, configured: [], calls }
+    answer(json({ peers: [], mcp_servers: [server] }))
+    assert.deepStrictEqual(await bowline.peers.list().page(), { peers: [], mcp_servers: [server] })
   })
 })

@@ -1,3 +1,5 @@
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { gauge, observe } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PgClient } from "@effect/sql-pg"
@@ -10,6 +12,7 @@ import type { DataDirInUse } from "./embedded/DataDir.ts"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
+import type { MigrationBlocked } from "./migration/Step.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
 import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
@@ -20,6 +23,8 @@ import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
 import * as SqlSessionStore from "./session/SqlSessionStore.ts"
+
+export type { MigrationBlocked }
 
 interface Options {
   /** How long a session is kept after its last plan. */
@@ -33,6 +38,12 @@ const endLeases = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* translateErrors(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
 })
+
+/** The stores of `@bowline/runtime`, and what replicas share besides. */
+export type Stores = MemoryStore.Stores | RateLimiter.RateLimiterStore
+
+/** Why there are no stores: the database does not answer or refuses a statement, or a migration waits for others. */
+export type StoresError = MigrationBlocked | StorageError
 
 /**
  * The stores on a database. Brings its tables up to date first and, if the database is not shared, ends the leases of the
@@ -50,7 +61,9 @@ const endLeases = Effect.gen(function* () {
  * )
  * ```
  */
-export const layerNoDeps = (options: Options) =>
+export const layerNoDeps = (
+  options: Options
+): Layer.Layer<Stores, StoresError, PgClient.PgClient | SqlClient.SqlClient> =>
   Layer.mergeAll(
     SqlPlanStore.layer(options),
     SqlTaskStore.layer,
@@ -67,12 +80,6 @@ export const layerNoDeps = (options: Options) =>
   ).pipe(
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
-
-/** The stores of `@bowline/runtime`, and what replicas share besides. */
-export type Stores = Layer.Success<ReturnType<typeof layerNoDeps>>
-
-/** Why there are no stores: the database does not answer or refuses a statement, or a migration waits for others. */
-export type StoresError = Layer.Error<ReturnType<typeof layerNoDeps>>
 
 const connections = gauge({
   name: "bowline.database.connections",

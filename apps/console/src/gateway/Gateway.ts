@@ -45,6 +45,46 @@ export const fetchOwn: typeof fetch = async (input, init) => {
 
 export const bowline = createBowline({ baseUrl: location.origin, fetch: fetchOwn })
 
+/** What the gateway refused, and why, in words. */
+export class Refusal extends Error {
+  readonly status: number
+  constructor(status: number, problem: Fields) {
+    const { detail, issues } = problem
+    const fields = Array.isArray(issues)
+      ? issues.flatMap((issue: unknown) => {
+          const { message, path } = fieldsOf(issue)
+          return typeof message === "string" ? [`${String(path)}: ${message}`] : []
+        })
+      : []
+    super([typeof detail === "string" ? detail : `The gateway answered ${status}.`, ...fields].join(" "))
+    this.status = status
+  }
+}
+
+type Fields = { readonly [name: string]: unknown }
+
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === "object" && value !== null ? Object.fromEntries(Object.entries(value)) : {}
+
+/** Asks a route that the client has no method for. A `key` makes the same request again one request. */
+export const askJson = async (
+  path: string,
+  { body, key, ...init }: Omit<RequestInit, "body"> & { readonly body?: object; readonly key?: string } = {}
+): Promise<Fields> => {
+  const response = await fetchOwn(path, {
+    ...init,
+    headers: {
+      accept: "application/json",
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...(key === undefined ? {} : { "idempotency-key": key })
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) })
+  })
+  const answer = fieldsOf(response.status === 204 ? {} : await response.json())
+  if (!response.ok) throw new Refusal(response.status, answer)
+  return answer
+}
+
 const session = (method: "POST" | "DELETE", body?: object) =>
   fetch("/console/session", {
     method,

@@ -2,7 +2,7 @@ import type { Plan, PlanView } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import type { TargetedKeyboardEvent } from "preact"
 import { useRef } from "preact/hooks"
-import { fetchOwn, inWords } from "../gateway/Gateway.ts"
+import { askJson, inWords } from "../gateway/Gateway.ts"
 import { go } from "../route/Location.ts"
 import { planHref } from "../route/Route.ts"
 import { destinationOf, nextRequest } from "./NextQuestion.ts"
@@ -12,20 +12,9 @@ type EntryView = PlanView["entries"][number]
 
 /** Says something to a plan. Answers with the plan that asks it, where this one had completed by then. */
 const say = async (planId: string, text: string, key: string): Promise<string | undefined> => {
-  const response = await fetchOwn(`/plans/${encodeURIComponent(planId)}/inbox`, {
-    method: "POST",
-    headers: { accept: "application/json", "content-type": "application/json", "idempotency-key": key },
-    body: JSON.stringify({ type: "text", text })
-  })
-  const answer: unknown = await response.json()
-  const read = (name: string): string | undefined => {
-    const value: unknown =
-      typeof answer === "object" && answer !== null ? new Map(Object.entries(answer)).get(name) : undefined
-    return typeof value === "string" ? value : undefined
-  }
-  if (!response.ok) throw new Error(read("detail") ?? `The gateway answered ${response.status}.`)
-  const taker = read("plan_id")
-  return taker === planId ? undefined : taker
+  const body = { type: "text", text }
+  const { plan_id } = await askJson(`${planHref(planId)}/inbox`, { method: "POST", key, body })
+  return typeof plan_id === "string" && plan_id !== planId ? plan_id : undefined
 }
 
 const fates = {

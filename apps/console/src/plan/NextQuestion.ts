@@ -20,7 +20,7 @@ const isRecord = (value: unknown): value is NonNullable<PlanRequest["preferences
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** What only begins a session, or is about one question. */
-const once = new Set(["history", "metadata", "preferences", "prior_summary"])
+const once = new Set(["call", "history", "metadata", "preferences", "prior_summary"])
 
 /** The next question of a plan's session, with the same agents, servers, preset and preferences. */
 export const nextRequest = (plan: Plan, text: string): PlanRequest => {

@@ -65,6 +65,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
     { name: "approvals", path: "/approvals", ready: ".approval .story" },
     { name: "peers", path: "/peers", ready: "tbody tr" },
+    { name: "try", path: "/peers?try=demo/prompt", ready: ".try .value-fields" },
     { name: "credentials", path: "/credentials", ready: "tbody tr" },
     { name: "unknown", path: "/nothing", ready: "text=There is no such page" }
   ]

@@ -11,7 +11,7 @@ import { table, type Values } from "./setting/Settings.ts"
 import { callerMisfits, permissionsOf } from "./CallerRules.ts"
 import { type CommandLine, withOwn } from "./CommandLine.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
-import { demoMisfits, forDemo } from "./DemoMode.ts"
+import { demoMisfits, demoModels, forDemo } from "./DemoMode.ts"
 import { presetMisfits } from "./ConfiguredPresets.ts"
 import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
 
@@ -74,7 +74,7 @@ export const changeableOf = (
     return { ...provider, models }
   })
   return {
-    models: ConfiguredModels.overridesOf(now.models, configured),
+    models: ConfiguredModels.overridesOf(now.models, providers.length === 0 ? [demoModels] : configured),
     allowsModel: ConfiguredModels.choose(values, sources, providers, { ...now, providers: configured }).allows,
     permissions: permissionsOf(now),
     peerTls: now.peerTls

@@ -74,7 +74,7 @@ const toModel = ({
 /** What the file sets of models. A provider's own entry wins over the file's `models`. */
 export const overridesOf = (
   models: { readonly [name: string]: FileModel },
-  providers: ReadonlyArray<FileProvider>
+  providers: ReadonlyArray<Pick<FileProvider, "name" | "models">>
 ): ModelTable.ModelOverrides =>
   ModelTable.overrides([
     ...Object.entries(models).map(([name, model]) => [name, toModel(model)] as const),

@@ -11,6 +11,9 @@ import type { SettingName, Values } from "./setting/Settings.ts"
 export const demoProvider = "openai"
 export const demoModel = `${demoProvider}/demo`
 
+/** What is known of its model, as a file would say it: it holds answers to a schema. */
+export const demoModels = { name: demoProvider, models: { demo: { structured_output: true } } }
+
 /** The settings and the file of a demo on purpose: it has one model, whatever else they name. */
 export const forDemo = (values: Values, file: ConfigFile): { readonly values: Values; readonly file: ConfigFile } => ({
   values: { ...Struct.omit(values, ["model", "summaryModel", "allowedModels"]), fallbackModels: [] },

@@ -35,8 +35,8 @@ const read = (text: string): Words => ({
   find: (pattern) => pattern.exec(text)?.[0]
 })
 
-/** Arguments that match the schema of a tool, as far as a script can tell, made up from the words of a question. */
-export const makeInput = (schema: JsonSchema, text: string): JsonSchema => {
+/** What matches a schema, as far as a script can tell, made up from the words of a question. */
+const makerOf = (schema: JsonSchema, text: string) => {
   const words = read(text)
   const value = (given: Schema.Json | undefined, name: string, depth: number): Schema.Json => {
     const part = resolve(schema, given)
@@ -72,8 +72,14 @@ export const makeInput = (schema: JsonSchema, text: string): JsonSchema => {
     const names = required.length > 0 ? required : Object.keys(properties).filter((name) => textInputs.has(name))
     return Object.fromEntries(names.map((name) => [name, value(properties[name], name, depth + 1)]))
   }
-  return object(schema, 0)
+  return { object, value }
 }
+
+/** Arguments for a tool of this schema. */
+export const makeInput = (schema: JsonSchema, text: string): JsonSchema => makerOf(schema, text).object(schema, 0)
+
+/** An answer of this schema. */
+export const makeAnswer = (schema: JsonSchema, text: string): Schema.Json => makerOf(schema, text).value(schema, "", 0)
 
 /** A part of the schema, or what it refers to within the document. */
 const resolve = (root: JsonSchema, given: Schema.Json | undefined): JsonSchema => {

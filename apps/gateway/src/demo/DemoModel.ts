@@ -1,7 +1,7 @@
 import { ContextOverflow, ProviderError, Transport } from "@bowline/domain/provider/ProviderError"
 import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { Effect, Layer, Stream } from "effect"
-import { makeInput, textInputs } from "./DemoInput.ts"
+import { makeAnswer, makeInput, textInputs } from "./DemoInput.ts"
 import { chooseTools } from "./ToolChoice.ts"
 
 /** After how many steps a question about compaction finds its prompt too long. */
@@ -51,7 +51,7 @@ const doneOf = (messages: Messages): ReadonlyArray<Done> => {
 
 /**
  * Makes the model of a gateway without a provider. It [chooses tools](ToolChoice.ts) by the words of the question, makes their arguments up
- * from their schemas, and quotes their results. Without tools it says how many questions it has seen. For a question that says "change your
+ * from their schemas, and quotes their results. Without tools it says how many questions it has seen. An answer that has a schema is made up, too. For a question that says "change your
  * mind" its first connection breaks in the middle of the answer. For one that says "compaction" it looks something up, step by step, until it
  * refuses a prompt as too long, once.
  */
@@ -64,7 +64,7 @@ export const makeTurns = (isForbidden: (tool: string) => boolean): ((request: Pr
     return true
   }
 
-  return ({ messages, toolChoice, tools }) => {
+  return ({ messages, outputSchema, toolChoice, tools }) => {
     const text = questionOf(messages)
     const done = doneOf(messages)
     const isSummary = toolChoice === "none"
@@ -74,6 +74,9 @@ export const makeTurns = (isForbidden: (tool: string) => boolean): ((request: Pr
       calls: chosen.map(({ inputSchema, name }) => ({ name, input: makeInput(inputSchema, said) }))
     })
     const answer = (): Turn => {
+      if (outputSchema !== undefined && (done.length > 0 || chosen.length === 0)) {
+        return say(JSON.stringify(makeAnswer(outputSchema, text)))
+      }
       if (done.length > 0) return say(`Demo answer. ${done.map(quote).join(" ")}`)
       return chosen.length > 0 ? call(text) : say(plainAnswer(messages, text))
     }

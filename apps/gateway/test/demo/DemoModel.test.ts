@@ -127,6 +127,21 @@ describe("the model of the demo", () => {
     assert.include(said(turn), "1 earlier question of this session")
   })
 
+  it("answers with JSON that is made up from the schema of the answer, once its calls are made", () => {
+    const outputSchema = {
+      type: "object",
+      properties: { knot: { enum: ["reef", "bowline"] }, turns: { type: "integer" }, names: { type: "array" } },
+      required: ["knot", "turns", "names"]
+    } as const
+    const question = "Does weather like a bowline with 2 turns?"
+    assert.deepStrictEqual(called(turnOf(asked(question, { outputSchema }))), ["weather_now"])
+    const messages = [user(question), ...done("weather_now", {}, "Sunny")]
+    const turn = turnOf(asked(question, { outputSchema, messages }))
+    assert.deepStrictEqual(JSON.parse(said(turn)), { knot: "bowline", turns: 2, names: ["2"] })
+    const list = { type: "array", items: { type: "boolean" } } as const
+    assert.strictEqual(said(turnOf(asked("Hello", { tools: [], outputSchema: list }))), "[false]")
+  })
+
   it.effect("breaks off the first answer to a question that asks for a change of mind, and gives the second one", () =>
     Effect.gen(function* () {
       const { stream } = yield* Provider

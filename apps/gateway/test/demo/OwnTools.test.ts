@@ -57,6 +57,12 @@ it.live(
       assert.include(yield* ask("Ask shop to refund and delete the order 17"), "I called shop_find")
       // Nothing fits: an agent is asked, in plain words. None of the demo's waits for ever.
       assert.include(yield* ask("Hello", "demo"), "“Sunny”")
+      const schema = { type: "object", properties: { knot: { type: "string" } }, required: ["knot"] }
+      const { body } = yield* post(`${url}/plan`, {
+        question: "Which Bowline holds?",
+        preferences: { response_format: { type: "json_schema", schema } }
+      })
+      assert.deepInclude(body["final"], { output: { knot: "Bowline" } })
       assert.include(yield* ask("Ask prompt, please", "demo"), "given at once")
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
 )

@@ -27,6 +27,7 @@ const agentAt = (url: string) => ({
 interface Shown {
   readonly plan_id: string
   readonly task_id: string
+  readonly expires_at: string
 }
 
 /** What waits, once something does. */
@@ -50,7 +51,9 @@ describe("approvals", () => {
         )
         const approval = yield* waiting(url, ann)
         const plan = (yield* send(`${url}/plans/${approval.plan_id}`, { headers: ann })).body
-        const { deadline_at: expires_at, session_id } = plan
+        const { created_at, session_id } = plan
+        const { expires_at } = approval
+        assert.isAtLeast(Date.parse(expires_at), Date.parse(String(created_at)) + 86_400_000)
         assert.deepStrictEqual([plan["state"], plan["stage"]], ["running", "approval"])
         const { plan_id, task_id } = approval
         const own = { plan_id, session_id, task_id, expires_at }

@@ -77,8 +77,18 @@ describe("MCP servers of the configuration", () => {
         assert.deepInclude(headers, { authorization: "Bearer token-of-weather", "x-tenant": "acme" })
       }
       const { body } = yield* send(`${url}/peers`)
-      const status = { url: `${server.url}/mcp`, revision: "2025-11-25", error: null }
-      assert.deepStrictEqual(body["mcp_servers"], [status])
+      const status = { url: `${server.url}/mcp`, revision: "2025-11-25", error: null, error_at: null }
+      assert.deepNestedInclude(body, { "mcp_servers[0].configured": [{ preset: "default", name: "weather" }] })
+      const [{ calls, ...shown }] = body["mcp_servers"] as [{ readonly calls: object }]
+      assert.deepInclude(shown, status)
+      assert.deepInclude(calls, { calls: 1, failures: 0, last_error: null })
+
+      const listed = yield* send(`${url}/peers/tools?name=weather`)
+      const tool = { tool: "weather_forecast", skill: "forecast", description: "", input_schema: { type: "object" } }
+      assert.deepStrictEqual(listed.body, { tools: [tool], error: null })
+      const call = { agent: "weather", skill: "forecast", input: {} }
+      const tried = yield* post(`${url}/plan`, { question: "Try it", call })
+      assert.deepNestedInclude(tried.body, { state: "completed", "final.text": "clear" })
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
@@ -92,7 +102,8 @@ describe("MCP servers of the configuration", () => {
       assert.deepNestedInclude(payloads(text, "task.artifact")[0], { content: "FILES_TOKEN,PATH" })
       const shown = yield* send(`${url}/peers`)
       const status = { url: "stdio:files", revision: "2025-11-25", error: null }
-      assert.deepStrictEqual(shown.body["mcp_servers"], [status])
+      const [shownFiles] = shown.body["mcp_servers"] as ReadonlyArray<object>
+      assert.deepInclude(shownFiles, status)
       const pid = Number(readFileSync(inFolder("pid"), "utf8"))
       assert.isAbove(pid, 1)
       assert.isTrue(process.kill(pid, 0))
@@ -112,6 +123,9 @@ describe("MCP servers of the configuration", () => {
       })
       assert.lengthOf(payloads(text, "final"), 1)
       const required = yield* startWith([{ ...lost, required: true }], [[say("ok")]])
+      const told = yield* send(`${url}/peers/tools?name=lost`)
+      assert.deepInclude(told.body, { tools: [], error: "The server's process cannot be started (NotFound)" })
+      assert.strictEqual((yield* send(`${url}/peers/tools?name=nobody`)).status, 404)
       const { text: failed } = yield* post(`${required.url}/plan`, { question: "?" }, stream)
       assert.deepNestedInclude(payloads(failed, "error")[0], { code: "mcp_unreachable", stage: "tool" })
     }).pipe(Effect.scoped)

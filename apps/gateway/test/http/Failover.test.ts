@@ -41,7 +41,7 @@ describe("failover", () => {
       assert.notInclude(text, "planted-secret")
       assert.strictEqual((yield* provider.requests.all).length, 2)
 
-      // The key that was refused is put aside: the next plan does not ask it.
+      // The key that was refused is blocked: the next plan does not ask it.
       const next = yield* post(`${url}/plan`, { question: "?" }, { accept: "text/event-stream" })
       assert.match(next.text, /^event: plan\ndata: .*"model":"anthropic\/claude"/m)
       assert.strictEqual((yield* provider.requests.all).length, 2)

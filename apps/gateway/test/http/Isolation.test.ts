@@ -47,7 +47,7 @@ const cases: Readonly<Record<string, Case>> = {
 /** Every parameter beside those of paths. Of these, `caller`, `session_id` and `idempotency-key` name what may be another caller's. */
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
-  ["agent", "kind", "metadata", "reason", "tool"],
+  ["agent", "kind", "metadata", "name", "preset", "reason", "tool"],
   ["x-bowline-hops", "x-bowline-via", "order", "starting_after", "stream"]
 )
 

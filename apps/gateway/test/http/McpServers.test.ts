@@ -14,6 +14,7 @@ const serve = ScriptedMcpServer.serve({
 })
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_ADMIN_CALLERS: "ann" }
+const none = { calls: 0, failures: 0, duration_ms: null, last_error: null }
 const ann = { authorization: "Bearer key-of-ann" }
 
 describe("MCP servers of a request", () => {
@@ -28,7 +29,8 @@ describe("MCP servers of a request", () => {
       assert.deepNestedInclude(payloads(text, "task.finished")[0], { state: "completed" })
       const shown = yield* send(`${url}/peers`, { headers: ann })
       const revision = "2025-11-25"
-      assert.deepStrictEqual(shown.body["mcp_servers"], [{ url: `${server.url}/mcp`, revision, error: null }])
+      const status = { url: `${server.url}/mcp`, revision, error: null, error_at: null, configured: [] }
+      assert.deepNestedInclude(shown.body, { "mcp_servers[0]": { ...status, calls: none } })
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 

@@ -202,6 +202,9 @@ describe("peers", () => {
       assert.strictEqual(shown?.breaker.state, "open")
       const left = Date.parse(shown?.breaker.open_until ?? "") - Date.now()
       assert.isTrue(left > 20_000 && left <= 30_000, String(left))
+      assert.deepInclude(shown?.calls, { calls: 6, failures: 6 })
+      assert.match(shown?.calls.last_error?.message ?? "", /none is made until/)
+      assert.isAtMost(Date.parse(shown?.calls.last_error?.at ?? ""), Date.now())
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
@@ -211,6 +214,37 @@ describe("peers", () => {
       const bob = yield* send(`${url}/peers`, { headers: { authorization: "Bearer key-of-bob" } })
       assert.deepStrictEqual([bob.status, bob.body["code"]], [403, "forbidden"])
       assert.strictEqual((yield* send(`${url}/peers`)).status, 401)
+      const tools = yield* send(`${url}/peers/tools?name=x`, { headers: { authorization: "Bearer key-of-bob" } })
+      assert.strictEqual(tools.status, 403)
     })
+  )
+})
+
+describe("a plan with a call", () => {
+  it.live("makes that call alone, and asks no provider", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("A bowline")] })
+      const { provider, url } = yield* start(askOnce)
+      const call = { agent: "bob", skill: "ask", input: { input: "Which knot?" } }
+      const asked = { question: "Try bob", agents: [bobAt(peer), bobAt(peer, { name: "ann" })], call }
+      const { body } = yield* post(`${url}/plan`, asked)
+      assert.deepNestedInclude(body, { state: "completed", "final.text": "A bowline" })
+      assert.lengthOf((yield* peer.seen).sends, 1)
+      assert.lengthOf(yield* provider.requests.all, 0)
+      const kept = yield* send(`${url}/plans/${String(body["plan_id"])}`)
+      assert.deepNestedInclude(kept.body, { steps: 0, tool_calls: 1, "request.call": call })
+
+      for (const [field, wrong, path] of [
+        ["agent", "nobody", "call.agent"],
+        ["skill", "", "call.skill"]
+      ] as const) {
+        const refused = yield* post(`${url}/plan`, { ...asked, call: { ...call, [field]: wrong } })
+        assert.strictEqual(refused.status, 400)
+        assert.deepNestedInclude(refused.body, { "issues[0].path": path })
+      }
+      const failed = yield* post(`${url}/plan`, { ...asked, call: { ...call, input: { wrong: 1 } } })
+      assert.deepNestedInclude(failed.body, { state: "failed", "error.code": "invalid_request" })
+      assert.lengthOf((yield* peer.seen).sends, 1)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })

@@ -84,7 +84,7 @@ const handOver = Effect.fnUntraced(function* (
   assert.includeDeepMembers(handed.map(requestOf), resumed.map(requestOf))
   for (const { lines } of [first, next]) {
     const troubles = lines.filter((line) => /"level":"(WARN|ERROR)"/.test(line))
-    assert.isEmpty(troubles.filter((line) => !line.includes("The peer has not told its id")))
+    assert.isEmpty(troubles.filter((line) => !line.includes("The peer has not sent the id of its task")))
   }
 })
 

@@ -11,7 +11,7 @@ interface Obstacle {
   readonly message: string
 }
 
-const notTold: Obstacle = { message: "The peer has not told its id" }
+const notNamed: Obstacle = { message: "The peer has not sent the id of its task" }
 const notAccepted: Obstacle = { message: "The peer did not accept the cancel in time" }
 
 /**
@@ -33,7 +33,7 @@ export const make = Effect.fnUntraced(function* (calls: PeerCalls) {
     cancel.pipe(
       Effect.timeoutOrElse({
         duration: cancelTimeout,
-        orElse: () => Effect.fail(taskId() === null ? notTold : notAccepted)
+        orElse: () => Effect.fail(taskId() === null ? notNamed : notAccepted)
       }),
       Effect.catch(({ message }) =>
         Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
@@ -59,7 +59,7 @@ export const make = Effect.fnUntraced(function* (calls: PeerCalls) {
     const askOpen = Effect.suspend((): Effect.Effect<void, Obstacle> => {
       const { state } = remote
       if (state._tag === "none") return Effect.void
-      return state._tag === "open" ? ask(link, state.taskId) : Effect.fail(notTold)
+      return state._tag === "open" ? ask(link, state.taskId) : Effect.fail(notNamed)
     })
     const answered = remote.abandon()
     if (remote.state._tag === "none") return remote.drop

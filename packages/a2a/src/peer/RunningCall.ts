@@ -144,9 +144,9 @@ const makeFollow = (
 const deliver = ({ link, remote }: RunningCall, message: Outgoing) => {
   const params = link.codec.sendParams(message)
   const send = Effect.suspend(() => remote.send(params, message.ids))
-  return (
-    link.streams ? Effect.catchIf(remote.stream(params, message.ids), isNotStreaming, () => send) : send
-  ).pipe(Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }))
+  return (link.streams ? Effect.catchIf(remote.stream(params, message.ids), isNotStreaming, () => send) : send).pipe(
+    Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" })
+  )
 }
 
 /** Sends the first message, and tells the ids of the task as soon as they are known. */

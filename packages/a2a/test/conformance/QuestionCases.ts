@@ -71,7 +71,10 @@ export const questionCases: ReadonlyArray<ConformanceCase> = [
     title: "cancels the task of a question that nobody has answered in time",
     test: Effect.fnUntraced(function* (serve) {
       const server = yield* serve(asking([]))
-      const started = yield* ask(server, person(() => "expired"))
+      const started = yield* ask(
+        server,
+        person(() => "expired")
+      )
       assert.strictEqual((yield* Fiber.join(started.fiber)).state, "timed-out")
       // The cancel is on its way.
       const look = Effect.flatMap(ask(server, { resumes: openTask(started) }), ({ fiber }) => Fiber.join(fiber))

@@ -61,3 +61,12 @@ export const Overview = Schema.Struct({
   )
 })
 export type Overview = typeof Overview.Type
+
+/** The calls of a peer or an MCP server within a stretch of time, and the newest of them that failed, came back too late or was invalid. */
+export const PeerCalls = Schema.Struct({
+  calls: Schema.Int,
+  failures: Schema.Int,
+  duration_ms: Schema.NullOr(Percentiles),
+  last_error: Schema.NullOr(Schema.Struct({ at: Schema.String, message: Schema.String }))
+})
+export type PeerCalls = typeof PeerCalls.Type

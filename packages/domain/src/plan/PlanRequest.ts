@@ -95,10 +95,10 @@ export const TaskMessage = Schema.Struct({
 })
 export type TaskMessage = typeof TaskMessage.Type
 
-/** The one call of a plan that asks no provider: a skill of one of its agents, by their names, with what the skill takes. */
+/** The one call of a plan that asks no provider: a skill of one of its agents or a tool of one of its MCP servers, by their names, with what it takes. */
 export const SkillCall = Schema.Struct({
-  agent: Schema.String,
-  skill: Schema.String,
+  agent: Schema.String.check(Schema.isBetweenLength(1, 64)),
+  skill: Schema.String.check(Schema.isBetweenLength(1, 256)),
   input: Schema.Record(Schema.String, Schema.Json)
 })
 export type SkillCall = typeof SkillCall.Type
@@ -192,7 +192,7 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "call"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message"])
 )
 
 /** A request that says how its plan is run. */

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 
 /**
  * A credential as operators see it: by its configured id, never by its key. `out`: a window puts aside all its models. `cooldown`:
- * windows put aside some of its models, each named as `provider/model`. Only open windows are listed. The list includes models that
+ * windows block some of its models, each named as `provider/model`. Only open windows are listed. The list includes models that
  * the provider does not have (`model_unavailable`): these windows hold for all its credentials, and do not change their states.
  * Timestamps are ISO 8601 in UTC.
  */

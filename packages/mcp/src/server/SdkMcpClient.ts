@@ -5,7 +5,8 @@ import { LruCache } from "@bowline/runtime/unstable/process/LruCache"
 import { McpClient, type McpConnection, type McpServerStatus } from "@bowline/runtime/remote/McpClient"
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { routeHeaders, type Route } from "@bowline/runtime/remote/PeerClient"
-import { Effect, FiberSet, Layer, Redacted, Semaphore } from "effect"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Clock, Effect, FiberSet, Layer, Redacted, Semaphore } from "effect"
 import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
@@ -52,7 +53,15 @@ export const make = Effect.gen(function* () {
     Effect.asVoid(FiberSet.run(endings, link.end, { startImmediately: true }))
 
   const note = (url: string, change: Partial<Known>): void =>
-    known.set(url, { era: undefined, until: 0, revision: null, error: null, ...known.peek(url), ...change })
+    known.set(url, {
+      era: undefined,
+      until: 0,
+      revision: null,
+      error: null,
+      error_at: null,
+      ...known.peek(url),
+      ...change
+    })
 
   const knownEra = Effect.fnUntraced(function* (url: string) {
     const { era, until } = known.get(url) ?? { era: undefined, until: 0 }
@@ -77,9 +86,11 @@ export const make = Effect.gen(function* () {
             () => anew
           )
     const link = yield* Effect.tapError(opened, ({ reason }) =>
-      Effect.sync(() => note(url, { era: undefined, error: reason.message }))
+      Effect.map(Clock.currentTimeMillis, (now) =>
+        note(url, { era: undefined, error: reason.message, error_at: fromMillis(now) })
+      )
     )
-    note(url, { revision: link.revision, error: null })
+    note(url, { revision: link.revision, error: null, error_at: null })
     return link
   })
 
@@ -150,10 +161,10 @@ export const make = Effect.gen(function* () {
     connect,
     servers: Effect.sync(() =>
       known.keys.flatMap((url) => {
-        const { error, revision } = known.peek(url) ?? { error: null, revision: null }
+        const { error, error_at, revision } = known.peek(url) ?? { error: null, error_at: null, revision: null }
         // Parameters may be secrets.
         const { origin, pathname } = new URL(url)
-        return [{ url: `${origin}${pathname}`, revision, error }]
+        return [{ url: `${origin}${pathname}`, revision, error, error_at }]
       })
     )
   })

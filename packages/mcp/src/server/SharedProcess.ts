@@ -3,7 +3,8 @@ import type { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
 import { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import type { McpConnection, McpServerStatus } from "@bowline/runtime/remote/McpClient"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
-import { Effect, Exit, Fiber, FiberSet, Scope } from "effect"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Clock, Effect, Exit, Fiber, FiberSet, Scope } from "effect"
 import { ChildProcessSpawner } from "effect/process"
 import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
@@ -64,9 +65,10 @@ export const make = Effect.fnUntraced(function* (
   let latest: ServerLink.ServerLink | undefined
   let era: ServerLink.Era | undefined
   let status: McpServerStatus | undefined
-  const note = (revision: string | null, error: string | null) => {
-    status = { url: address, revision, error }
-  }
+  const note = (revision: string | null, error: string | null) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      status = { url: address, revision, error, error_at: error === null ? null : fromMillis(now) }
+    })
 
   /** Starts the process and shakes hands. It runs until it ends or hangs, or the owner ends it. */
   const open = Effect.fnUntraced(function* (era: ServerLink.Era | undefined) {
@@ -81,7 +83,7 @@ export const make = Effect.fnUntraced(function* (
     const farewell = Effect.gen(function* () {
       const { reason } = yield* process.ended
       if (isOpen) current = undefined
-      note(status?.revision ?? null, reason.message)
+      yield* note(status?.revision ?? null, reason.message)
       const about = { server: command.name, reason: reason.message, stderr: yield* process.lastWords }
       yield* Effect.annotateLogs(Effect.logWarning("mcp_server_ended"), about)
       yield* Scope.close(scope, Exit.void)
@@ -103,13 +105,11 @@ export const make = Effect.fnUntraced(function* (
       ({ reason }) => era === undefined && reason._tag === "unreachable" && reason !== late.reason,
       () => open("legacy")
     ),
-    Effect.tap(({ link }) =>
-      Effect.sync(() => {
-        era = link.era
-        latest = link
-        note(link.revision, null)
-      })
-    ),
+    Effect.tap(({ link }) => {
+      era = link.era
+      latest = link
+      return note(link.revision, null)
+    }),
     Effect.tapError((failure) =>
       Effect.map(Monotonic.now, (now) => {
         era = undefined

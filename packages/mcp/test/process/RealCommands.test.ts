@@ -12,7 +12,9 @@ describe("a real server over stdio", () => {
     Effect.gen(function* () {
       const { connection, statuses } = yield* connect([sdk2])
       assert.strictEqual((yield* callTool(connection, "forecast")).text, "clear in Oslo")
-      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: "2026-07-28", error: null }])
+      assert.deepStrictEqual(yield* statuses, [
+        { url: "stdio:weather", revision: "2026-07-28", error: null, error_at: null }
+      ])
       const begun = yield* Deferred.make<void>()
       const onProgress = () => Effect.asVoid(Deferred.succeed(begun, undefined))
       const waiting = yield* Effect.forkChild(callTool(connection, "wait", { city: "Oslo" }, onProgress))

@@ -20,7 +20,9 @@ describe("a server that is a command", () => {
       // macOS adds one of its own.
       delete environment["__CF_USER_TEXT_ENCODING"]
       assert.deepStrictEqual(environment, { PATH, API_TOKEN: "[redacted]", CITY: "Oslo" })
-      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: "2025-11-25", error: null }])
+      assert.deepStrictEqual(yield* statuses, [
+        { url: "stdio:weather", revision: "2025-11-25", error: null, error_at: null }
+      ])
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
@@ -156,7 +158,8 @@ describe("a server that is a command", () => {
       yield* TestClock.adjust("5 seconds")
       assert.deepInclude(yield* Effect.flip(connection.tools), { message })
       assert.isAbove(pids().length, started)
-      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: null, error: message }])
+      const error_at = "1970-01-01T00:00:05.000Z"
+      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: null, error: message, error_at }])
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 

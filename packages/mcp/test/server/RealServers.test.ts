@@ -61,7 +61,7 @@ describe.each([
       assert.nestedPropertyVal(seen.calls[0], "meta.bowline/task_id", taskId)
       assert.deepStrictEqual((yield* callTool(connection, "fail")).state, "failed")
       const client = yield* McpClient
-      assert.deepStrictEqual(yield* client.servers, [{ url: `${url}/mcp`, revision, error: null }])
+      assert.deepStrictEqual(yield* client.servers, [{ url: `${url}/mcp`, revision, error: null, error_at: null }])
     }).pipe(Effect.scoped, Effect.provide(sockets))
   )
 

@@ -121,7 +121,7 @@ it.effect.each([
     current = after(seen)
     const connection = yield* client.connect(serverAt(url), direct)
     assert.strictEqual((yield* callTool(connection, "forecast")).text, "clear in Oslo")
-    assert.deepStrictEqual(yield* client.servers, [{ url: `${url}/mcp`, revision, error: null }])
+    assert.deepStrictEqual(yield* client.servers, [{ url: `${url}/mcp`, revision, error: null, error_at: null }])
   }).pipe(Effect.scoped, Effect.provide(memory))
 )
 

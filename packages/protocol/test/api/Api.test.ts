@@ -34,6 +34,7 @@ describe("Api", () => {
       "GET /metrics",
       "GET /overview",
       "GET /peers",
+      "GET /peers/tools",
       "GET /plans",
       "GET /plans/{id}",
       "GET /plans/{id}/events",

@@ -230,8 +230,8 @@ const tellPutAside = Effect.fnUntraced(function* (
   { _tag: error_type }: ProviderErrorReason,
   scope: string
 ) {
-  yield* ProviderMetrics.credentialPutAside({ provider, model: model.slice(provider.length + 1) }, error_type)
-  yield* Effect.annotateLogs(Effect.logWarning("credential_put_aside"), { error_type, scope, credential, model })
+  yield* ProviderMetrics.credentialBlocked({ provider, model: model.slice(provider.length + 1) }, error_type)
+  yield* Effect.annotateLogs(Effect.logWarning("credential_blocked"), { error_type, scope, credential, model })
 })
 
 const lastUseOf = (rows: ReadonlyArray<CredentialRow>, id: string): number | null =>

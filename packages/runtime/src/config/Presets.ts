@@ -1,8 +1,10 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Agent } from "@bowline/domain/peer/Agent"
 import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Context } from "effect"
+import { Context, Effect } from "effect"
 import type { ConfiguredServer } from "../remote/ConfiguredServers.ts"
+import { direct, type PeerClient } from "../remote/PeerClient.ts"
+import * as McpTools from "../tool/McpTools.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import { allowsTool, everything, narrow, nothing, type Permission, type Permissions } from "./Permissions.ts"
 
@@ -66,6 +68,32 @@ export const skillsOf = (presets: ReadonlyArray<Preset>, permission: Permission)
       .filter((tool) => allowsTool(ofPreset, tool))
       .map((tool) => ({ ...tool, preset: preset.name }))
   })
+
+/** What can be called, one by one, of an agent or an MCP server of a preset. */
+export type OwnTool = Pick<PresetSkill, "name" | "skill" | "description" | "inputSchema">
+
+const ofServer = Effect.fnUntraced(function* ({ connect, terms }: ConfiguredServer) {
+  const { tools } = yield* connect(direct)
+  return (yield* tools).flatMap((tool): ReadonlyArray<OwnTool> => {
+    const { description, inputSchema, name: skill } = tool
+    const isOffered = terms.allowed_tools?.includes(skill) ?? true
+    return isOffered ? [{ name: McpTools.nameOf(terms, tool), skill, description: description ?? "", inputSchema }] : []
+  })
+}, Effect.scoped)
+
+/** Asks an agent or an MCP server of a preset, by its name there, for its tools: undefined if the preset has none of that name. Skills that the configuration names need no request. */
+export const toolsOf = ({ agents, servers }: Preset, name: string, { discover }: PeerClient["Service"]) => {
+  const agent = agents.find((one) => one.name === name)
+  const server = servers.find(({ terms }) => terms.name === name)
+  const skills =
+    agent?.skills === undefined
+      ? agent && Effect.map(discover(agent), ({ skills }) => skills)
+      : Effect.succeed(agent.skills)
+  if (agent !== undefined && skills !== undefined) {
+    return Effect.map(skills, (all): ReadonlyArray<OwnTool> => all.map((skill) => PeerTools.describe(agent, skill)))
+  }
+  return server === undefined ? undefined : ofServer(server)
+}
 
 /** The agents of a plan: those of its preset, then those that its request names. A plan that makes one call has the agent of that. */
 export const agentsOf = ({

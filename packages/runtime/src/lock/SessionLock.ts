@@ -5,7 +5,7 @@ import { Clock, Context, Duration, Effect, Layer, type Scope, Semaphore } from "
 import * as Monotonic from "../process/Monotonic.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
-import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
+import { LeaseStore, type Renewal, type ReplicaId } from "../store/LeaseStore.ts"
 import { counter } from "../telemetry/Instrument.ts"
 import { claim } from "./Claim.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
@@ -59,6 +59,8 @@ export class SessionLock extends Context.Service<
     readonly forget: (session: SessionId, fence: number) => Effect.Effect<void>
     /** Whether no renewal has succeeded for the time of a lease: other replicas may hold the sessions by now. */
     readonly isOverdue: () => boolean
+    /** What the last renewal has said of the other replicas. */
+    readonly duties: () => Omit<Renewal, "held">
     /** From now on this process acquires no session, and other replicas may take over its plans in the store. */
     readonly leave: Effect.Effect<void>
   }
@@ -71,12 +73,13 @@ export class SessionLock extends Context.Service<
       const replica = `replica_${(yield* UuidGenerator)()}`
       const leases = yield* HeldLeases.make({ store, replica, ttl })
       const lines = new Lines()
-      const { isOverdue, isSteady, leave } = yield* keepRenewed(leases, { store, replica, ttl })
+      const { duties, isOverdue, isSteady, leave } = yield* keepRenewed(leases, { store, replica, ttl })
 
       return {
         replica,
         isSteady,
         isOverdue,
+        duties,
         leave,
         leaseTtl: () => (leases.isClosed ? undefined : ttl),
         expectLeases: leases.expect,
@@ -153,7 +156,7 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
   })
   yield* Effect.addFinalizer(() => (leases.isClosed ? Effect.void : leave))
 
-  yield* store.renew(replica, leaseTtl)
+  let last: Renewal = yield* store.renew(replica, leaseTtl)
   const clock = yield* Clock.Clock
   let renewed = Monotonic.millis(clock)
   let steadySince = -Infinity
@@ -161,7 +164,8 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     if (leases.isClosed) return Infinity
     const before = leases.snapshot()
     const asked = Monotonic.millis(clock)
-    yield* leases.reconcile(before, yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3))
+    last = yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3)
+    yield* leases.reconcile(before, last.held)
     const isLate = asked - renewed > (2 / 3) * ttl
     if (isLate) steadySince = asked
     renewed = asked
@@ -185,5 +189,5 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     const now = Monotonic.millis(clock)
     return now - renewed <= (2 / 3) * ttl && now - steadySince >= ttl / 3
   })
-  return { isSteady, isOverdue: () => Monotonic.millis(clock) - renewed >= ttl, leave }
+  return { isSteady, isOverdue: () => Monotonic.millis(clock) - renewed >= ttl, duties: () => last, leave }
 })

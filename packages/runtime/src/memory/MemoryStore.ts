@@ -31,6 +31,20 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
+export type {
+  CredentialStore,
+  GatewayId,
+  InboxStore,
+  LeaseStore,
+  LoginStore,
+  Notices,
+  OverviewStore,
+  PlanStore,
+  PushStore,
+  SessionStore,
+  TaskStore
+}
+
 /** The first 200 characters, none of them cut in half. */
 const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
 
@@ -148,11 +162,8 @@ interface Options {
 /** Some 20,000 short plans. */
 const defaultBytes = 134_217_728
 
-/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
-export const layerWith = ({
-  sessionTtl,
-  maxBytes = defaultBytes
-}: Options): Layer.Layer<
+/** The stores of a gateway, its id, and what its replicas say to each other. */
+export type Stores =
   | PlanStore
   | TaskStore
   | PushStore
@@ -164,7 +175,9 @@ export const layerWith = ({
   | CredentialStore
   | LoginStore
   | Notices
-> =>
+
+/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
+export const layerWith = ({ sessionTtl, maxBytes = defaultBytes }: Options): Layer.Layer<Stores> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator

@@ -119,6 +119,12 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
     tools.set(name, `tools[${index}]`)
   })
   request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server, server.url))
+  if (request.call !== undefined && !owners.has(request.call.agent)) {
+    report(
+      ["call", "agent"],
+      `Expected an agent or an MCP server of the plan, got ${JSON.stringify(request.call.agent)}`
+    )
+  }
   if (tools.size > maxTools) {
     const list = request.agents.length > 0 ? "agents" : "tools"
     report([list], `Expected at most ${maxTools} tools, got ${tools.size}`)

@@ -1,10 +1,16 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Effect, Layer, Schedule } from "effect"
+import { type Cause, Clock, Effect, Layer, Schedule } from "effect"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { InboxStore } from "../store/InboxStore.ts"
+import { type Notice, Notices } from "../store/Notices.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 
 /** Between two sweeps, and between the batches of one: plans come first. */
 const interval = "1 minute"
 const pause = "100 millis"
+
+/** How late the end of a wait may be. */
+const waitsEndWithin = "1 second"
 
 /** Deletes sessions, idempotency keys and known tools that have expired, and what deletions have left: at the start, and then every minute, in small batches. */
 export const layer = Layer.effectDiscard(
@@ -15,6 +21,41 @@ export const layer = Layer.effectDiscard(
       Effect.repeat({ while: (isMore) => isMore, schedule: Schedule.spaced(pause) }),
       Effect.catchCause((cause) => Effect.logWarning("expiry_failed", cause)),
       Effect.repeat(Schedule.spaced(interval)),
+      Effect.forkScoped
+    )
+  })
+)
+
+/**
+ * Ends waits whose time is over, for all replicas: the oldest one does that. If it dies, the next one learns with its renewal that it is the oldest.
+ * Two that believe so do no harm.
+ */
+export const layerWaits = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const inboxes = yield* InboxStore
+    const notices = yield* Notices
+    const lock = yield* SessionLock
+    let isFailing = false
+    const end = Effect.gen(function* () {
+      if (!lock.duties().isOldest || lock.isOverdue()) return false
+      const { isMore, isWaking, plans } = yield* inboxes.expire
+      isFailing = false
+      // A notice that is lost only delays the plan.
+      const told = plans.map((plan_id): Notice => ({ _tag: "InboxChanged", plan_id }))
+      if (told.length > 0) yield* Effect.ignore(notices.publish(isWaking ? [...told, { _tag: "PlansLeft" }] : told))
+      return isMore
+    })
+    /** Warns once for each loss of the database. */
+    const warn = (cause: Cause.Cause<unknown>) =>
+      Effect.suspend(() => {
+        const isNews = !isFailing
+        isFailing = true
+        return isNews ? Effect.logWarning("expiry_failed", cause) : Effect.void
+      })
+    yield* end.pipe(
+      Effect.repeat({ while: (isMore) => isMore }),
+      Effect.catchCause(warn),
+      Effect.repeat(Schedule.spaced(waitsEndWithin)),
       Effect.forkScoped
     )
   })

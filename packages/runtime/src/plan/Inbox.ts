@@ -41,6 +41,9 @@ export interface AcceptedEntry {
   readonly moved: boolean
 }
 
+/** An `Idempotency-Key` of an inbox, or one of all requests of the caller, whatever plan hears them. */
+export type EntryKey = string | { readonly ofCaller: string }
+
 type Refused =
   | NotFound
   | EntryRefused
@@ -75,7 +78,14 @@ export class Inbox extends Context.Service<
      * Accepts an entry: from then on it is taken exactly once, or named as untaken. With the same `key` and entry it is the same entry. A text for a
      * plan that has completed is the question of a new one, unless its `else` is `reject`.
      */
-    readonly accept: (by: Decider, plan: PlanId, entry: NewEntry, key?: string) => Effect.Effect<AcceptedEntry, Refused>
+    readonly accept: (
+      by: Decider,
+      plan: PlanId,
+      entry: NewEntry,
+      key?: EntryKey
+    ) => Effect.Effect<AcceptedEntry, Refused>
+    /** The plan that an entry with this key of all requests of the caller was said to. */
+    readonly heardBy: (caller: CallerName, key: string) => Effect.Effect<PlanId | undefined, StorageError>
     /** The entries of a plan, oldest first. */
     readonly list: (by: Decider, plan: PlanId, page: PageRequest) => Effect.Effect<Page<Entry>, NotFound | StorageError>
     /** Takes a text back that the plan has not taken. */
@@ -116,8 +126,10 @@ export class Inbox extends Context.Service<
 
       const tell = (plan_id: PlanId) => Effect.ignore(notices.publish([{ _tag: "InboxChanged", plan_id }]))
       const ownerOf = ({ caller, isAdmin }: Decider) => (isAdmin ? undefined : caller)
-      const idOf = ({ caller }: Decider, plan: PlanId, key: string | undefined) =>
-        EntryId.make(`entry_${key === undefined ? uuid() : uuidOf([plan, caller, key])}`)
+      const idOf = ({ caller }: Decider, plan: PlanId, key: EntryKey | undefined) => {
+        if (key === undefined) return EntryId.make(`entry_${uuid()}`)
+        return typeof key === "string" ? keyedId([plan, caller, key]) : keyedId([caller, key.ofCaller])
+      }
 
       /** Refuses what does not match the schema of what waits. */
       const check = Effect.fnUntraced(function* (by: Decider, plan_id: PlanId, entry: NewEntry) {
@@ -173,6 +185,7 @@ export class Inbox extends Context.Service<
 
       return {
         accept,
+        heardBy: (caller, key) => store.planOf(keyedId([caller, key])),
         list: (by, plan, page) => store.list(plan, ownerOf(by), page),
         withdraw: (by, plan, entry) => Effect.andThen(store.withdraw(plan, entry, ownerOf(by)), tell(plan)),
         waiting: store.waiting,
@@ -209,10 +222,11 @@ const secretsGone = new EntryRefused({
   message: "The plan is over, and its request had secrets that are not kept. Ask with POST /plan, in the same session"
 })
 
-/** A UUID that is always the same one for these texts. */
-const uuidOf = (texts: ReadonlyArray<string>): string => {
+/** The id, with a UUID that is always the same one for these texts. */
+const keyedId = (texts: ReadonlyArray<string>): EntryId => {
   const hex = createHash("sha256").update(JSON.stringify(texts)).digest("hex")
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  return EntryId.make(`entry_${uuid}`)
 }
 
 type Settling = Exclude<NewEntry, TextEntry>
@@ -242,7 +256,11 @@ const answerIssues = ({ action, data, text }: AnswerEntry, { schema, url }: Open
   const isAccepted = action === undefined || action === "accept"
   return [
     ...noText,
-    ...unless(isAccepted === (data !== undefined), "data", `Expected ${isAccepted ? "the content of the form" : `none with the action ${action}`}`)
+    ...unless(
+      isAccepted === (data !== undefined),
+      "data",
+      `Expected ${isAccepted ? "the content of the form" : `none with the action ${action}`}`
+    )
   ]
 }
 

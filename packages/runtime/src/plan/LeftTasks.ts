@@ -55,7 +55,7 @@ export const cancelAll = (
           remote_task_id: taskId
         })
       // Of no peer, or of one that a dead process has called.
-      if (taskId === null) return name === null ? Effect.void : notCancelled("The peer has not told its id")
+      if (taskId === null) return name === null ? Effect.void : notCancelled("The peer has not sent the id of its task")
       const agent = agents.find(
         (agent) =>
           agent.name === name &&

@@ -15,6 +15,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
 import { CredentialPool } from "../asking/CredentialPool.ts"
+import type { GatewayId } from "../config/GatewayId.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
@@ -25,10 +26,13 @@ import { PeerClient } from "../remote/PeerClient.ts"
 import { Planner } from "../planner/Planner.ts"
 import type { Provider } from "../provider/Provider.ts"
 import { toEvent } from "../store/EventRow.ts"
+import type { InboxStore } from "../store/InboxStore.ts"
+import type { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
-import type { ReplicaId } from "../store/LeaseStore.ts"
+import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
+import type { TaskStore } from "../store/TaskStore.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
 import { PlanFollower } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
@@ -42,12 +46,26 @@ import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
 export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
+export type { GatewayId, LeaseStore, Notices, PlanStore, SessionStore, TaskStore }
 
 /** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
 export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
 
 /** What an app gets with plans: who starts, reads and follows them, and their sessions. */
 export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
+
+/** What plans leave open: the stores, the credential pool, the peers and the configuration. */
+export type PlanNeeds =
+  | CredentialPool
+  | GatewayId
+  | InboxStore
+  | LeaseStore
+  | Notices
+  | PeerClient
+  | PlanStore
+  | PlansConfig
+  | SessionStore
+  | TaskStore
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
@@ -200,7 +218,9 @@ export class Plans extends Context.Service<
    * With its own parts, and with the other services of this folder: `PlanStreams`, `Sessions` and `SessionCompaction`. It leaves open
    * the stores, the credential pool, the peers and the configuration.
    */
-  static readonly layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
+  static readonly layerOf = <E, R>(
+    planner: Layer.Layer<Planner, E, R>
+  ): Layer.Layer<PlanServices, E | StorageError, PlanNeeds | Exclude<R, PlanEngine.PlannerParts>> =>
     Plans.layerFollower.pipe(
       Layer.provideMerge(Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer)),
       Layer.provideMerge(PlanStreams.layer),
@@ -209,7 +229,7 @@ export class Plans extends Context.Service<
     )
 
   /** The same with the planner that asks a model. */
-  static readonly layer = Plans.layerOf(Planner.layer)
+  static readonly layer: Layer.Layer<PlanServices, StorageError, McpClient | PlanNeeds> = Plans.layerOf(Planner.layer)
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
   static readonly layerMemory = (config: PlansOptions): Layer.Layer<PlanServices, StorageError, Provider> =>

@@ -56,12 +56,15 @@ export const make = Effect.gen(function* () {
   return Effect.fnUntraced(
     function* ({ caller, idempotency, request, sent }: Asked) {
       if (request.preferences.on_busy !== "steer" || request.session_id === undefined) return undefined
-      const plan_id = yield* Effect.provideContext(findPlan(caller, request.session_id), context)
+      const key = idempotency?.key
+      // One that comes again is said to the plan that has heard it, also when that is over.
+      const heard = key === undefined ? undefined : yield* inbox.heardBy(caller, key)
+      const plan_id = heard ?? (yield* Effect.provideContext(findPlan(caller, request.session_id), context))
       if (plan_id === undefined) return undefined
       const issues = differing(sent ?? StoredRequest.written(request), yield* store.get(caller, plan_id))
       if (issues.length > 0) return yield* new InvalidRequest({ issues })
       const entry = { type: "text", text: request.question, when: "boundary", else: "ask" } as const
-      const accepted = yield* inbox.accept({ caller, isAdmin: false }, plan_id, entry, idempotency?.key)
+      const accepted = yield* inbox.accept({ caller, isAdmin: false }, plan_id, entry, key && { ofCaller: key })
       return { plan_id: accepted.plan_id, entry_id: accepted.moved ? undefined : accepted.entry_id }
     },
     // The plan has failed, or its session was deleted, in the meantime.

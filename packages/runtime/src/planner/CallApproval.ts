@@ -2,7 +2,7 @@ import { CallerName } from "@bowline/domain/caller/CallerName"
 import type { ApprovalReason, GivenDecision } from "@bowline/domain/plan/Approval"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import type { ApprovalRules } from "../config/PlansConfig.ts"
 import type { InboxStore, Settlement } from "../store/InboxStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -21,15 +21,16 @@ interface Parts {
 const request = (
   run: PlanRun,
   { input, part, tool: { agent, inputSchema, trust } }: Ready,
-  why: ApprovalReason | undefined
+  why: ApprovalReason | undefined,
+  now: number
 ): void => {
-  const { deadline, journal } = run.given
+  const { journal, request: asked } = run.given
   const { task_id, tool } = part
   const progressed = run.progressed(run.stage)
   if (why === undefined) return journal.append([progressed], [])
   const tool_digest = trust?.digest ?? null
   const known_tool = why === "description_changed" ? (trust?.known ?? null) : null
-  const expires_at = fromMillis(deadline)
+  const expires_at = fromMillis(now + asked.preferences.wait_timeout_ms)
   const nothing = { message: null, data: null, url: null, mark: null }
   const call = { task_id, tool, agent, input, why, schema: inputSchema, expires_at }
   journal.append(
@@ -117,7 +118,7 @@ export const make = (parts: Parts) =>
     if (earlier?.decision !== undefined && settled !== undefined) return resolve(run, call, settled)
     const waiting = Effect.gen(function* () {
       yield* journal.keepUp
-      request(run, call, why)
+      request(run, call, why, yield* Clock.currentTimeMillis)
       const settlement = yield* run.inbox.wait(task_id, 1)
       journal.append(run.inbox.use(settlement), [
         { event: "approval.resolved", data: { task_id, ...decisionOf(settlement) } }
@@ -131,6 +132,7 @@ export const make = (parts: Parts) =>
 
 const resolve = (run: PlanRun, call: Ready, settlement: Settlement): Prepared => {
   const decision = decisionOf(settlement)
+  if (settlement.given === undefined) return refused(call, "nobody has decided about it in time.")
   if (decision.decision === "reject") return rejected(call, decision)
   remember(run, call, settlement)
   return approved(call, settlement)

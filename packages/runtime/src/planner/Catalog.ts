@@ -158,16 +158,17 @@ const addSkills = Effect.fnUntraced(function* (
 /** The MCP servers of the preset, then those of the request that the caller may use. */
 const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { preset, request, route } = run.given
-  // A plan that calls one skill needs none of them, and does not wait for them.
-  if (request.call !== undefined) return []
   const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
-  return [
+  const all = [
     ...preset.servers.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
     ...named.map((server) => {
       const { auth, url } = server
       return { terms: server, address: url, urls: urlsOf(url, auth), connect: mcp.client.connect(server, route) }
     })
   ]
+  // A plan that makes one call waits for no other server.
+  const { call } = request
+  return call === undefined ? all : all.filter(({ terms }) => terms.name === call.agent)
 }
 
 /** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the agents and of the MCP servers of preset and request, which stay connected for as long as the scope. */

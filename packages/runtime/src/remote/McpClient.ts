@@ -56,7 +56,9 @@ export interface McpConnection {
 export interface McpServerStatus {
   readonly url: string
   readonly revision: string | null
+  /** Why the last attempt to connect has failed, and when: ISO 8601 in UTC. */
   readonly error: string | null
+  readonly error_at: string | null
 }
 
 /**

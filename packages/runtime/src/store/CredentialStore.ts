@@ -71,7 +71,7 @@ export class CredentialStore extends Context.Service<
       credential: { readonly provider: string; readonly credential: string; readonly key: string | null },
       model: string
     ) => Effect.Effect<void, StorageError>
-    /** Ends all windows of the credential, and those that put aside its whole provider, and resets their counts. */
+    /** Ends all windows of the credential, and those that block its whole provider, and resets their counts. */
     readonly clear: (provider: string, credential: string) => Effect.Effect<void, StorageError>
   }
 >()("@bowline/runtime/store/CredentialStore") {}

@@ -118,6 +118,15 @@ export const saysTheSame = (a: Settling, b: Settling): boolean => {
   return isSame(a, b)
 }
 
+/** The plans of which waits have ended, since their time is over. */
+export interface ExpiredWaits {
+  readonly plans: ReadonlyArray<PlanId>
+  /** Whether some of them were parked: any replica may take them over now. */
+  readonly isWaking: boolean
+  /** Whether there may be more. */
+  readonly isMore: boolean
+}
+
 /** The refusals of an inbox. */
 export const refusals = {
   over: new EntryRefused({ code: "plan_over", message: "The plan is over, and takes nothing more" }),
@@ -150,6 +159,8 @@ export class InboxStore extends Context.Service<
     readonly move: (accepting: Accepting, to: PlanId) => Effect.Effect<void, StorageError>
     /** What the call waits for, or waited for last. */
     readonly find: (wait: WaitId, owner: CallerName | undefined) => Effect.Effect<OpenWait, NotFound | StorageError>
+    /** The plan that has the entry. */
+    readonly planOf: (entry: EntryId) => Effect.Effect<PlanId | undefined, StorageError>
     /** Takes a text back that was not taken. Idempotent. */
     readonly withdraw: (
       plan: PlanId,
@@ -162,6 +173,11 @@ export class InboxStore extends Context.Service<
       owner: CallerName | undefined,
       page: PageRequest
     ) => Effect.Effect<Page<Entry>, NotFound | StorageError>
+    /**
+     * Ends the waits whose time is over, some at once, as an entry would: adds to the counts of their plans, and wakes those that are parked. Gives the
+     * plans that have more in their inboxes now.
+     */
+    readonly expire: Effect.Effect<ExpiredWaits, StorageError>
     /** What is new in the inboxes of these plans, for processes that have read `seen` of them. */
     readonly read: (
       plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>

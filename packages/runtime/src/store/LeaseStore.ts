@@ -6,6 +6,18 @@ import { Context, type Duration, type Effect, type Option, Data } from "effect"
 /** The guard of a write no longer holds: another replica has the session or the plan, or it was deleted. */
 export class LeaseLost extends Data.TaggedError("LeaseLost") {}
 
+/** What a replica learns with each renewal. */
+export interface Renewal {
+  /** The fence of each session that the replica still holds. */
+  readonly held: ReadonlyMap<SessionId, number>
+  /** Whether it has lived for longer than the other replicas that know of this duty: it ends waits whose time is over, for all of them. */
+  readonly isOldest: boolean
+  /** Whether every living replica knows what a parked plan is. */
+  readonly mayPark: boolean
+  /** Whether no other replica lives. */
+  readonly isAlone: boolean
+}
+
 /** One process of the gateway: `replica_` and a UUID, new at every start. */
 export type ReplicaId = string
 
@@ -29,13 +41,9 @@ export class LeaseStore extends Context.Service<
     ) => Effect.Effect<Option.Option<number>, NotFound | StorageError>
     /**
      * Records in one statement that the replica is alive, and renews all its leases. That includes an expired lease that nobody
-     * has acquired since, so that plans outlast a database that was away. Returns the fence of each session that the replica still
-     * holds; a lease that is missing there is lost.
+     * has acquired since, so that plans outlast a database that was away. A lease that is missing in what it gives is lost.
      */
-    readonly renew: (
-      replica: ReplicaId,
-      ttl: Duration.Duration
-    ) => Effect.Effect<ReadonlyMap<SessionId, number>, StorageError>
+    readonly renew: (replica: ReplicaId, ttl: Duration.Duration) => Effect.Effect<Renewal, StorageError>
     /** Releases the lease if it still has this fence, and tells the other replicas (`LeaseReleased`). */
     readonly release: (session: SessionId, fence: number) => Effect.Effect<void, StorageError>
     /**

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Overview } from "@bowline/domain/unstable/plan/Overview"
+import type { Overview, PeerCalls } from "@bowline/domain/unstable/plan/Overview"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -12,6 +12,15 @@ export interface OverviewQuery {
   readonly until: string
   /** How long a stretch is, in milliseconds. Stretches begin at multiples of it since 1970. */
   readonly stepMs: number
+}
+
+/** Which calls are looked at: those that began from `since` on and before `until` (ISO 8601 in UTC). */
+export type CallsQuery = Pick<OverviewQuery, "since" | "until">
+
+/** `called` is the endpoint of a peer without its secrets, or the name of an MCP server. */
+export interface CallsOf extends PeerCalls {
+  readonly kind: "peer" | "mcp"
+  readonly called: string
 }
 
 /** How many failures, models and callers are counted one by one, the largest first; and how many of the slowest tools, and of those that fail most often. */
@@ -52,5 +61,7 @@ export class OverviewStore extends Context.Service<
   {
     /** What has become of these plans. `replicas` is null for one owner. */
     readonly read: (query: OverviewQuery) => Effect.Effect<Overview, StorageError>
+    /** The calls of each peer and MCP server, whoever asked. */
+    readonly peers: (query: CallsQuery) => Effect.Effect<ReadonlyArray<CallsOf>, StorageError>
   }
 >()("@bowline/runtime/store/OverviewStore") {}

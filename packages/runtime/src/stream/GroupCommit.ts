@@ -161,5 +161,5 @@ const complete = (batch: ReadonlyArray<Taken>, committed: ReadonlyMap<PlanId, Co
   }
   return bugs.length === 0
     ? Effect.void
-    : Effect.forEach(bugs, (bug) => Effect.logError("plan_not_told", bug), { discard: true })
+    : Effect.forEach(bugs, (bug) => Effect.logError("plan_not_reported", bug), { discard: true })
 }

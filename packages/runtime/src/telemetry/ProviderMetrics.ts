@@ -48,7 +48,7 @@ const retries = counter("provider.retries", "Retries, by why the attempt before 
 const exhausted = counter("provider.retries_exhausted", "Steps that gave up, by why their last attempt failed")
 const retracts = counter("provider.retracts", "Attempts whose text was retracted")
 const failovers = counter("provider.failovers", "Steps that changed to the next model, by why this one failed")
-const putAside = counter("credentials.put_aside", "Windows that were opened for a credential, by the failure")
+const blocked = counter("credentials.blocked", "Windows that were opened for a credential, by the failure")
 const noSummary = counter("compactions.failed", "Summaries that failed, by reason")
 
 const labels = ({ provider, model }: Asked) => ({ [GenAi.provider]: provider, [GenAi.requestModel]: model })
@@ -70,7 +70,7 @@ export const retried = counted(retries)
 export const retriesExhausted = counted(exhausted)
 export const retracted = counted(retracts)
 export const failedOver = counted(failovers)
-export const credentialPutAside = counted(putAside)
+export const credentialBlocked = counted(blocked)
 export const compactionFailed = counted(noSummary)
 
 /** Counts an attempt that is over. `errorType` is undefined if it has finished its answer. */

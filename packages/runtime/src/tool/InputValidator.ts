@@ -14,7 +14,7 @@ import type { JsonSchema, Tool, ToolInput } from "./Tool.ts"
 /** How many characters the arguments of a call, or a final answer, may have. */
 const maxText = 1_048_576
 
-/** How long a schema that has killed its thread is put aside for the same caller, in milliseconds. */
+/** How long a schema that has killed its thread is blocked for the same caller, in milliseconds. */
 const restMs = 60_000
 const maxPutAside = 1_000
 
@@ -119,15 +119,15 @@ export class InputValidator extends Context.Service<
     Effect.gen(function* () {
       const thread = yield* yield* SchemaChecks
       const turns = yield* PartitionedSemaphore.make<CallerName>({ permits: 1 })
-      /** Until when a schema is put aside for a caller, in milliseconds of the `Monotonic` clock, and why. */
-      const putAside = new LruCache<string, { readonly until: number; readonly verdict: Validation.Verdict }>(
+      /** Until when a schema is blocked for a caller, in milliseconds of the `Monotonic` clock, and why. */
+      const blocked = new LruCache<string, { readonly until: number; readonly verdict: Validation.Verdict }>(
         maxPutAside
       )
 
       const put = Effect.fnUntraced(function* (key: string, tool: string, reason: string) {
         const verdict: Validation.Verdict = { _tag: "Unusable", reason }
-        putAside.set(key, { until: (yield* Monotonic.now) + restMs, verdict })
-        yield* Effect.annotateLogs(Effect.logWarning("input_schema_put_aside"), { tool, reason })
+        blocked.set(key, { until: (yield* Monotonic.now) + restMs, verdict })
+        yield* Effect.annotateLogs(Effect.logWarning("input_schema_blocked"), { tool, reason })
         return verdict
       })
 
@@ -140,7 +140,7 @@ export class InputValidator extends Context.Service<
           const candidate = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
           const key = createHash("sha256").update(`${caller}\n${candidate.schema}`).digest("base64")
           const now = yield* Monotonic.now
-          const known = putAside.peek(key)
+          const known = blocked.peek(key)
           if (known !== undefined && known.until > now) return known.verdict
           return yield* Effect.catchTag(thread.check(candidate), "CheckEnded", ({ reason }) => put(key, name, reason))
         },

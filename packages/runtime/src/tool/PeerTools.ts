@@ -130,12 +130,15 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
         const continues = call.resumes === undefined ? left.take(agent, skill) : null
         let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
         return peers
-          .call({ agent, skill, continues, route, ...call, ...(waits && { answer: answerFor({ ask, asked }) }) }, (event) => {
-            if (event._tag === "Accepted") {
-              accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
+          .call(
+            { agent, skill, continues, route, ...call, ...(waits && { answer: answerFor({ ask, asked }) }) },
+            (event) => {
+              if (event._tag === "Accepted") {
+                accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
+              }
+              return onEvent(event)
             }
-            return onEvent(event)
-          })
+          )
           .pipe(
             Effect.map((result) => leave(fromResult(result), accepted)),
             Effect.catchTag("PeerError", (error) =>

@@ -37,7 +37,7 @@ export interface Attempt {
 }
 
 /**
- * What is put aside, and what may be used, as somebody knows it who sees only the requests of the plans and their ends, and
+ * What is blocked, and what may be used, as somebody knows it who sees only the requests of the plans and their ends, and
  * has read the table of credentials.
  */
 export class CredentialLedger {
@@ -105,7 +105,7 @@ export class CredentialLedger {
     }
   }
 
-  /** Nothing else is put aside than what is known here, for no other reason, and no longer or shorter. */
+  /** Nothing else is blocked than what is known here, for no other reason, and no longer or shorter. */
   check(shown: ReadonlyArray<Credential>, now: number): void {
     const told = shown.flatMap(({ id, windows }) =>
       windows.map(({ model, reason, until }) => `${id} ${model ?? "*"} ${reason} ${Date.parse(until)}`)

@@ -39,7 +39,8 @@ const setUp = () => {
       Effect.suspend(() => {
         state.renewals++
         if (state.isAway) return Effect.fail(away)
-        return Effect.delay(Effect.succeed(new Map(state.held)), state.renewTakes)
+        const held = new Map(state.held)
+        return Effect.delay(Effect.succeed({ held, isOldest: true, mayPark: true, isAlone: true }), state.renewTakes)
       }),
     leave: () => Effect.sync(() => void (state.hasLeft = true)),
     release: (id, fence) =>

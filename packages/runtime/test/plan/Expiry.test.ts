@@ -1,12 +1,17 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { pass, post, seen, single } from "@bowline/testing/unstable/TestKit"
 import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Fiber, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as Expiry from "../../src/plan/Expiry.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { InboxStore } from "../../src/store/InboxStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
+import { bob } from "./Bob.ts"
+import { mortal } from "./Mortal.ts"
 
 const later = TestClock.setTime(Date.parse(Given.later))
 
@@ -54,6 +59,51 @@ describe("a session", () => {
       assert.strictEqual(yield* isThere(held), false)
     }).pipe(Effect.provide(inMemory))
   )
+})
+
+describe("a wait", () => {
+  const skills = [{ id: "pay", approval: "always" }]
+  const body = { question: "?", agents: [{ ...bob, skills }], preferences: { wait_timeout_ms: 60_000 } }
+  const script = [[callTool("bob_pay", { input: "7" })], [say("done")]]
+
+  it.effect("is ended by the oldest replica, and by the next one when that is dead", () =>
+    Effect.gen(function* () {
+      const oldest = yield* mortal({ script: [] })
+      const next = yield* mortal({ script })
+      const { frames } = yield* next.on(post(body))
+      const reader = yield* Effect.forkChild(Effect.map(Stream.runCollect(frames), seen))
+      yield* pass("30 seconds", "1 second")
+      oldest.kill()
+      // The time of a lease, and that until the next renewal.
+      yield* pass("32 seconds", "1 second")
+      const events = yield* Fiber.join(reader)
+      assert.deepInclude(single(events, "approval.resolved"), { note: "expired" })
+      assert.strictEqual(single(events, "final").text, "done")
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("is ended by one replica of all", () => {
+    let asked = 0
+    return Effect.gen(function* () {
+      const counting = Layer.effect(
+        InboxStore,
+        Effect.map(InboxStore, (inboxes) => ({
+          ...inboxes,
+          expire: Effect.suspend(() => {
+            asked++
+            return inboxes.expire
+          })
+        }))
+      )
+      const stores = Layer.provideMerge(counting, MemoryStore.layer)
+      yield* Effect.gen(function* () {
+        yield* Effect.forEach([1, 2, 3], () => mortal({ script: [] }))
+        yield* pass("60 seconds", "1 second")
+      }).pipe(Effect.provide(stores))
+      assert.isAtMost(asked, 65)
+      assert.isAtLeast(asked, 55)
+    }).pipe(Effect.scoped)
+  })
 })
 
 describe("the sweeper", () => {

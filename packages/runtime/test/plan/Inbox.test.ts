@@ -235,6 +235,26 @@ describe("a question that steers", () => {
     }).pipe(Effect.provide(layer({ script: [[wait("3 seconds"), say("one")]] })), Effect.scoped)
   )
 
+  it.effect("is said once for one key, also when the plan that has heard it is over", () =>
+    Effect.gen(function* () {
+      const streams = yield* PlanStreams
+      yield* ask({ session_id: "s" })
+      yield* pass("1 second")
+      const request = PlanRequest.make({ question: "second", session_id: "s", preferences: { on_busy: "steer" } })
+      const asked = { caller: anonymous, request, idempotency: idempotency("key", "once") }
+      const first = yield* streams.start(asked)
+      yield* pass("10 seconds")
+      const again = yield* streams.start(asked)
+      assert.strictEqual(again.plan_id, first.plan_id)
+      const events = yield* readAll(again.frames)
+      assert.strictEqual(names(events)[0], "inbox.accepted")
+      assert.strictEqual(single(events, "final").text, "two")
+      assert.lengthOf(yield* entriesOf(first.plan_id), 1)
+      const other = { ...asked, request: { ...request, question: "third" } }
+      assert.strictEqual((yield* Effect.flip(streams.start(other)))._tag, "IdempotencyConflict")
+    }).pipe(Effect.provide(layer({ script: [[wait("3 seconds"), say("one")], [say("two")]] })), Effect.scoped)
+  )
+
   it.effect("is refused where it wants what the plan does not have, and is a plan of its own where none runs", () =>
     Effect.gen(function* () {
       const first = yield* ask(steers)

@@ -9,6 +9,7 @@ import { Inbox } from "../../src/plan/Inbox.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { InboxStore } from "../../src/store/InboxStore.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 
@@ -35,6 +36,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
       const plans = yield* PlanStore
       const leases = yield* LeaseStore
       const sessions = yield* SessionStore
+      const inboxes = yield* InboxStore
       return Context.make(PlanStore, {
         ...plans,
         isDurable: true,
@@ -55,6 +57,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
           release: (...given) => inTime(alive(leases.release(...given))),
           leave: (...given) => inTime(alive(leases.leave(...given)))
         }),
+        Context.add(InboxStore, { ...inboxes, expire: alive(inboxes.expire) }),
         Context.add(SessionStore, sessions)
       )
     })

@@ -33,8 +33,9 @@ const asking = (questions: number, late: Duration.Input = 0) => {
       yield* Effect.sleep("100 millis")
       while (got.length < questions) {
         const round = got.length + 1
-        const given = yield* answer?.({ mark: `q${round}`, message: `Question ${round}`, data: { round } }) ??
-          Effect.undefined
+        const given = yield* (
+          answer?.({ mark: `q${round}`, message: `Question ${round}`, data: { round } }) ?? Effect.undefined
+        )
         if (given === "expired") return { state: "timed-out", content: "", verified: "unknown" } as const
         if (given === undefined) {
           return { state: "input-required", content: `Question ${round}`, verified: "unknown" } as const
@@ -83,9 +84,8 @@ describe("a peer that asks", () => {
   it.effect("waits for the answer for as long as somebody takes, in the same call, and may ask again", () =>
     Effect.gen(function* () {
       const { plan_id, reader, wait } = yield* ask()
-      const shown = { kind: "answer", tool: "bob_ask", agent: "bob", message: "Question 1", data: { round: 1 }, url: null }
-      assert.deepInclude(wait, shown)
-      const task_id = wait?.task_id ?? assert.fail()
+      const { agent, data, message, task_id, tool, url } = wait ?? assert.fail()
+      assert.deepStrictEqual([tool, agent, message, data, url], ["bob_ask", "bob", "Question 1", { round: 1 }, null])
       yield* pass("20 minutes", "1 minute")
       yield* tell(plan_id, answerOf(task_id, { text: "One" }))
       yield* pass("2 seconds")
@@ -126,6 +126,23 @@ describe("a peer that asks", () => {
       yield* tell(plan_id, answerOf(task_id, { text: "One" }))
       yield* pass("2 seconds")
       yield* Fiber.join(reader)
+    }).pipe(Effect.provide(layer({ script, peers: asking(1).peers }).pipe(Layer.provide(checks))), Effect.scoped)
+  )
+
+  it.effect("is told no answer where nobody gives one in time: the call has timed out, and the task is cancelled", () =>
+    Effect.gen(function* () {
+      const { plan_id, reader, wait } = yield* ask({
+        ...body,
+        preferences: { ...body.preferences, wait_timeout_ms: 60_000 }
+      })
+      yield* pass("2 minutes", "1 second")
+      const events = yield* Fiber.join(reader)
+      assert.deepInclude(single(events, "task.finished"), {
+        state: "timed-out",
+        error: { code: "wait_expired", message: "Nobody answered in time" }
+      })
+      const late = yield* Effect.flip(tell(plan_id, answerOf(wait?.task_id ?? assert.fail(), { text: "One" })))
+      assert.strictEqual(codeOf(late), "task_settled")
     }).pipe(Effect.provide(layer({ script, peers: asking(1).peers }).pipe(Layer.provide(checks))), Effect.scoped)
   )
 

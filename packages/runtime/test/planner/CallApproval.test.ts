@@ -78,9 +78,9 @@ describe("a call that needs an approval", () => {
       assert.strictEqual(yield* stageOf(plan_id), "approval")
       const requested = single(events, "approval.requested")
       const { task_id } = requested
-      const { deadline_at, session_id } = yield* (yield* Plans).get(anonymous, plan_id)
+      const { session_id } = yield* (yield* Plans).get(anonymous, plan_id)
       const call = { task_id, tool: "bob_pay", agent: "bob", input: { input: "7" } }
-      const shown = { ...call, why: "skill", expires_at: deadline_at } as const
+      const shown = { ...call, why: "skill", expires_at: "1970-01-02T00:00:00.000Z" } as const
       assert.deepStrictEqual(requested, shown)
       assert.deepStrictEqual((yield* pending).items, [{ ...shown, plan_id, session_id, caller: anonymous }])
 
@@ -124,6 +124,27 @@ describe("a call that needs an approval", () => {
       const [result] = second === undefined ? [] : results(second)
       assert.strictEqual(result, "The call was not made: anonymous rejected it. anonymous says: Too much: ask first")
       assert.strictEqual(single(events, "final").text, "done")
+    }).pipe(Effect.provide(layer({ script: [[pay("7")], say1], peers })), Effect.scoped)
+  })
+
+  it.effect("is rejected when nobody has decided in its time, and nobody can decide any more", () => {
+    const { asked, peers } = peer()
+    return Effect.gen(function* () {
+      const { events, plan_id, reader } = yield* ask({ wait_timeout_ms: 90_000 })
+      const { expires_at, task_id } = single(events, "approval.requested")
+      assert.strictEqual(expires_at, "1970-01-01T00:01:30.000Z")
+      yield* pass("88 seconds", "1 second")
+      assert.deepStrictEqual(all(events, "approval.resolved"), [])
+      yield* pass("2 seconds", "1 second")
+      yield* Fiber.join(reader)
+      const expired = { task_id, decision: "reject", note: "expired", by: "nobody" }
+      assert.deepStrictEqual<unknown>(single(events, "approval.resolved"), expired)
+      assert.strictEqual(single(events, "task.finished").state, "rejected")
+      assert.deepStrictEqual(asked, [])
+      const [, second] = yield* (yield* ScriptedProvider).asked.all
+      const [result] = second === undefined ? [] : results(second)
+      assert.strictEqual(result, "The call was not made: nobody has decided about it in time.")
+      assert.instanceOf(yield* Effect.flip(decide(plan_id, task_id, "approve")), ApprovalConflict)
     }).pipe(Effect.provide(layer({ script: [[pay("7")], say1], peers })), Effect.scoped)
   })
 

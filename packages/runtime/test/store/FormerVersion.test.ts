@@ -63,15 +63,17 @@ describe("the former version", () => {
   const isNew = (name: string) => name === "waiting" || name.startsWith("inbox.")
   for (const event of PlanEvent.members.filter(({ fields }) => !isNew(fields.event.schema.literal))) {
     it.prop(`reads what is stored of the event ${event.fields.event.schema.literal}`, { event }, ({ event }) => {
-      // Nor does it show the end of one that waited for somebody else than an approver.
+      // Nor does it show the end of one that waited for somebody else than an approver, or a call of a tool of the client.
       if (event.event === "error" && event.data.stage === "client") return
+      if (event.event === "task.started" && event.data.kind === "client") return
       for (const { payload } of fromEvents(1, "2026-01-02T03:04:05.678Z", [event])) {
         reads("event", { event: event.event, data: JSON.parse(payload) as unknown })
       }
     })
   }
 
-  it.prop("reads the rows of calls", { kind: ToolKind, state: TaskState }, (row) => reads("task", row))
+  const kind = ToolKind.pick(["peer", "mcp", "local", "recipe"])
+  it.prop("reads the rows of calls", { kind, state: TaskState }, (row) => reads("task", row))
 })
 
 const StoredRequests = Schema.Array(Schema.Struct({ request: Schema.Json, secrets: Schema.NullOr(Schema.String) }))

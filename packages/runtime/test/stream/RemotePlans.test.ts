@@ -15,7 +15,12 @@ const setUp = () => {
   const word = Word.make()
   const layer = RemotePlans.layer.pipe(
     Layer.provide([
-      Layer.mock(SessionLock, { replica: "b", isOverdue: () => false, leaseTtl: () => undefined }),
+      Layer.mock(SessionLock, {
+        replica: "b",
+        isOverdue: () => false,
+        leaseTtl: () => undefined,
+        duties: () => ({ isOldest: true, mayPark: true, isAlone: true })
+      }),
       word.layer
     ])
   )
@@ -123,7 +128,12 @@ describe("RemotePlans", () => {
     })
     const layer = RemotePlans.layer.pipe(
       Layer.provide([
-        Layer.mock(SessionLock, { replica: "b", isOverdue: () => false, leaseTtl: () => undefined }),
+        Layer.mock(SessionLock, {
+          replica: "b",
+          isOverdue: () => false,
+          leaseTtl: () => undefined,
+          duties: () => ({ isOldest: true, mayPark: true, isAlone: true })
+        }),
         notices
       ])
     )

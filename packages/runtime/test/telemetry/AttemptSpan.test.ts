@@ -190,7 +190,7 @@ describe("ProviderMetrics", () => {
       assert.deepStrictEqual(counted(measured, "bowline.provider.retries_exhausted"), [
         ["scripted other rate_limited", 1]
       ])
-      assert.deepStrictEqual(counted(measured, "bowline.credentials.put_aside"), [["scripted other rate_limited", 1]])
+      assert.deepStrictEqual(counted(measured, "bowline.credentials.blocked"), [["scripted other rate_limited", 1]])
       assert.deepStrictEqual(counted(measured, "bowline.provider.retracts"), [])
     })
   )
@@ -246,7 +246,7 @@ describe("ProviderMetrics", () => {
 })
 
 describe("the log of a step", () => {
-  it.effect("has a line for each retry, one for a credential put aside, and one when the retries are exhausted", () =>
+  it.effect("has a line for each retry, one for a credential blocked, and one when the retries are exhausted", () =>
     Effect.gen(function* () {
       const { lines, events } = yield* observed({
         script: [[error(429)], [reset], [error(503)]],
@@ -256,7 +256,7 @@ describe("the log of a step", () => {
       const asked = { isOfPlan: true, model: "scripted/model" }
       const credential = "scripted-1"
       assert.deepStrictEqual(lines.slice(0, -1), [
-        { ...asked, line: "credential_put_aside", error_type: "rate_limited", scope: "credential_model", credential },
+        { ...asked, line: "credential_blocked", error_type: "rate_limited", scope: "credential_model", credential },
         {
           ...asked,
           line: "provider_retry",

@@ -33,7 +33,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0024_filters": Changes.filters,
   "0025_inboxes": Changes.inboxes,
   "0026_waits": Changes.waits,
-  "0027_marks": Changes.marks
+  "0027_parking": Changes.parking,
+  "0028_marks": Changes.marks
 }
 
 const table = "bowline_migrations"

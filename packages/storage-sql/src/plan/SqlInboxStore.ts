@@ -34,6 +34,7 @@ import {
   waitingColumns,
   type WaitingRow
 } from "./internal/InboxRows.ts"
+import { expireWaits, isMore, isOpenWait } from "./internal/Waking.ts"
 
 type Sql = SqlClient.SqlClient
 
@@ -123,9 +124,9 @@ where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${ent
   if (wait === undefined || wait.kind !== settles[entry.type] || round > wait.round) {
     return yield* new NotFound({ what: "task" })
   }
-  if (wait.is_expired) return yield* refusals.expired
   if (wait.decision !== null || round < wait.round) return yield* refusals.settled
   if (isOver(plan)) return yield* refusals.over
+  if (wait.is_expired) return yield* refusals.expired
   const { decision = null, note } = entry.type === "decision" ? entry : {}
   const remember = entry.type === "decision" ? (entry.remember ?? null) : null
   yield* insert(sql, accepting, round, null)
@@ -189,7 +190,7 @@ const selectWaiting = (
 ) => sql<WaitingRow>`
 select ${sql.literal(waitingColumns)} from plans p join waits w on w.plan_id = p.id
 where p.owner = ${owner} and p.state in ('queued', 'running') and w.kind <> 'timer'
-  and w.settled_by is null and w.decision is null and not w.is_expired ${where}
+  and ${sql.literal(isOpenWait)} ${where}
 order by ${order}`
 
 const make = (sql: Sql, withDeadline: WithDeadline): InboxStore["Service"] => ({
@@ -203,6 +204,11 @@ where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner
         row === undefined ? Effect.fail(new NotFound({ what: "task" })) : Effect.succeed(toOpenWait(row))
       )
     ),
+  planOf: (entry) =>
+    Effect.map(
+      withDeadline(sql<{ readonly plan_id: PlanId }>`select plan_id from inbox where id = ${entry}`),
+      ([row]) => row?.plan_id
+    ),
   withdraw: (plan, entry, owner) => withDeadline(withdraw(sql, plan, entry, owner)),
   list: (plan, owner, { cursor, limit }) =>
     withDeadline(
@@ -214,6 +220,11 @@ select ${sql.literal(entryColumns)} from inbox e
 where e.plan_id = ${plan} and e.ordinal > ${cursor ?? 0} order by e.ordinal limit ${limit + 1}`
       })
     ).pipe(Effect.map((rows) => newestFirst(rows, limit, toEntry))),
+  expire: Effect.map(withDeadline(expireWaits(sql)), ([expired]) =>
+    expired === undefined
+      ? { plans: [], isWaking: false, isMore: false }
+      : { plans: expired.plans, isWaking: expired.is_waking, isMore: isMore(expired) }
+  ),
   read: (plans) => Effect.map(withDeadline(readContents(sql, plans)), (rows) => rows.map(toContent)),
   waiting: (owner, { kind, plan }, { cursor, limit }) =>
     withDeadline(

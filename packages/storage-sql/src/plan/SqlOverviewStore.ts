@@ -6,6 +6,7 @@ import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import {
   type OpenRow,
+  readCalls,
   readOpen,
   readPlans,
   readReplicas,
@@ -44,6 +45,14 @@ const replicasOf = (replicas: ReadonlyArray<ReplicaRow>, rows: ReadonlyArray<Ope
 }
 
 const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): OverviewStore["Service"] => ({
+  peers: (query) =>
+    Effect.map(withDeadline(readCalls(sql, query)), (rows) =>
+      rows.map(({ error, failed_at, state, took, ...row }) => ({
+        ...row,
+        duration_ms: toPercentiles(took),
+        last_error: failed_at === null ? null : { at: failed_at.toISOString(), message: error?.message ?? state ?? "" }
+      }))
+    ),
   read: (query) =>
     Effect.all(
       [

@@ -14,6 +14,13 @@ interface Held {
   readonly fence: number
 }
 
+interface Renewed {
+  readonly held: ReadonlyArray<Held>
+  readonly is_alone: boolean
+  readonly may_park: boolean
+  readonly is_oldest: boolean
+}
+
 const make = (
   sql: SqlClient.SqlClient,
   renewing: SqlClient.SqlClient,
@@ -53,16 +60,30 @@ returning l.session_id, l.fence`
     // Locks leases in the same order as a take-over by another replica, which may happen at the same time.
     renew: (replica, ttl) =>
       withDeadline(
-        renewing<Held>`
+        renewing<Renewed>`
 with alive as (
-  insert into replicas (id, expires_at) values (${replica}, ${expiresIn(ttl)})
-  on conflict (id) do update set expires_at = excluded.expires_at
+  insert into replicas (id, expires_at, parks) values (${replica}, ${expiresIn(ttl)}, true)
+  on conflict (id) do update set expires_at = excluded.expires_at, parks = true
 ), mine as (
   select session_id from leases where replica = ${replica} order by session_id for update
+), renewed as (
+  update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id = mine.session_id
+  returning l.session_id, l.fence
+), others as (
+  select r.parks, (r.since, r.id) < (coalesce((select since from replicas where id = ${replica}), now()), ${replica}) as is_older
+  from replicas r where r.id <> ${replica} and r.expires_at > now()
 )
-update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id = mine.session_id
-returning l.session_id, l.fence`
-      ).pipe(Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))),
+select coalesce((select json_agg(r) from renewed r), '[]') as held, count(*) = 0 as is_alone,
+  coalesce(bool_and(parks), true) as may_park, not coalesce(bool_or(is_older and parks), false) as is_oldest
+from others`
+      ).pipe(
+        Effect.map(([row]) => ({
+          held: new Map(row?.held.map(({ session_id, fence }) => [session_id, fence])),
+          isAlone: row?.is_alone ?? false,
+          mayPark: row?.may_park ?? false,
+          isOldest: row?.is_oldest ?? false
+        }))
+      ),
     // Sends no notice if this is the only replica: all commits that notify wait for one another.
     release: (session, fence) =>
       withDeadline(

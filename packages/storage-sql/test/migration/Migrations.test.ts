@@ -50,7 +50,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 24, name: "filters" },
         { migration_id: 25, name: "inboxes" },
         { migration_id: 26, name: "waits" },
-        { migration_id: 27, name: "marks" }
+        { migration_id: 27, name: "parking" },
+        { migration_id: 28, name: "marks" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

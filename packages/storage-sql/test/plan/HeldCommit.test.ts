@@ -194,7 +194,7 @@ from leases l, unlocked u where l.session_id = ${before.session_id}`
       const acquire = leases.acquire(known.session_id, session.replica, Given.ttl)
       const { first, second } = yield* meanwhile(session, acquire)
       assert.deepStrictEqual(second, Result.succeed(Option.none()))
-      assert.strictEqual((yield* leases.renew(session.replica, Given.ttl)).get(known.session_id), first.fence)
+      assert.strictEqual((yield* leases.renew(session.replica, Given.ttl)).held.get(known.session_id), first.fence)
     }).pipe(Effect.scoped, Effect.provide(onPostgres))
   )
 })

@@ -146,7 +146,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       const leaving = yield* Effect.forkChild(leases.leave(replica))
       yield* untilBlocked(2)
       yield* other.rollback
-      assert.strictEqual((yield* Fiber.join(renewing)).size, 2)
+      assert.strictEqual((yield* Fiber.join(renewing)).held.size, 2)
       yield* Fiber.join(leaving)
       const taken = (yield* (yield* PlanStore).takeOver("replica_b", Given.ttl, 10_000)).map(({ plan }) => plan.plan_id)
       assert.includeMembers(

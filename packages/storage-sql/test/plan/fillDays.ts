@@ -50,7 +50,7 @@ export const fillDays = Effect.fnUntraced(function* (plans: number, days: number
      from plans p, generate_series(1, 2) t, lateral (select p.ordinal::int as n) o,
        lateral (select case when (n + t) % 25 = 3 and n % 2 = 0 or n % 211 = 0 then 'failed' else 'completed' end as state) s
      order by p.created_at`,
-    "vacuum analyze"
+    "vacuum"
   ]) {
     yield* sql.unsafe(statement)
   }

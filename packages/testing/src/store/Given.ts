@@ -28,6 +28,8 @@ import { LeaseTime } from "./StoreCase.ts"
 export const at = "2026-01-02T03:04:05.678Z"
 /** When plans end, and their deadline: 61,111 ms after `at`. */
 export const later = "2026-01-02T03:05:06.789Z"
+/** When waits end, unless a test says otherwise. */
+export const farOff = "2999-01-02T03:04:05.678Z"
 /** The time of a lease. */
 export const ttl = Duration.seconds(15)
 
@@ -310,7 +312,7 @@ export const waitOpened = (task_id: TaskId, given: Partial<WaitOpened> = {}): Wa
   message: null,
   data: null,
   url: null,
-  expires_at: later,
+  expires_at: farOff,
   tool_digest: null,
   known_tool: null,
   mark: null,

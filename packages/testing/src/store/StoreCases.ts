@@ -21,6 +21,7 @@ import { spendingCases } from "./internal/SpendingCases.ts"
 import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
+import { waitCases } from "./internal/WaitCases.ts"
 
 /**
  * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
@@ -34,6 +35,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...commitCases,
   ...gistCases,
   ...inboxCases,
+  ...waitCases,
   ...knownToolCases,
   ...handBackCases,
   ...summaryCases,

@@ -56,7 +56,9 @@ const lateRenewal = (): Overrides =>
     let count = 0
     return {
       renew: (replica, ttl) =>
-        count++ % 8 === 0 ? store.renew(replica, ttl) : Effect.succeed(new Map<SessionId, number>())
+        count++ % 8 === 0
+          ? store.renew(replica, ttl)
+          : Effect.succeed({ held: new Map<SessionId, number>(), isOldest: false, mayPark: false, isAlone: false })
     }
   })
 

@@ -24,7 +24,7 @@ const later = {
 
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   [
-    "a credential that is put aside for another one's fault",
+    "a credential that is blocked for another one's fault",
     "spending",
     (run) => ({
       ...run,
@@ -33,7 +33,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   [
-    "a credential that is put aside for what is nobody's fault",
+    "a credential that is blocked for what is nobody's fault",
     "spending",
     (run) => ({
       ...run,
@@ -70,7 +70,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     }
   ],
   [
-    "a key that is put aside for a refusal without a reason, though it is good",
+    "a key that is blocked for a refusal without a reason, though it is good",
     "spending",
     (run) => {
       const [attempt] = run.attempts

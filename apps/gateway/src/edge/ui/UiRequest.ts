@@ -62,7 +62,7 @@ const isSaid = ({ text }: Said): boolean => text.trim() !== ""
 
 /** The question as a plan. */
 export const toPlan = ({ context = [], interrupts, options, renamed, said, session }: Telling) => {
-  const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], tools: [], preferences: {} }
+  const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], preferences: {} }
   const isInstruction = ({ role }: Said) => role === "system" || role === "developer"
   const instructions = [...said.filter(isInstruction).map(({ text }) => text.trim()), ...context].filter(
     (text) => text !== ""
@@ -73,6 +73,7 @@ export const toPlan = ({ context = [], interrupts, options, renamed, said, sessi
     .map(({ role, text }) => ({ role, content: text }))
   const plan = decodePlan({
     ...named,
+    tools: [],
     question: said.at(-1)?.text ?? "",
     session_id: session,
     ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),

@@ -267,6 +267,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
       state: change.state,
       preset: record.plan.preset,
       finished_at: null,
+      error: null,
       reverted: false
     }
     record.tasks.set(change.task_id, task)
@@ -278,6 +279,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
   if (change._tag === "TaskFinished") {
     task.state = change.state
     task.finished_at = change.at
+    task.error = change.error
     return
   }
   task.remote_task_id = change.remote_task_id

@@ -76,6 +76,19 @@ export const waitsOf = ({ waits }: PlanRecord): ReadonlyArray<StoredWait> =>
     return { task_id, kind, round, tool, schema, url, expires_at, mark, settlement }
   })
 
+/** Ends the waits whose time is over. Says whether there were some. */
+const expireWaits = (record: PlanRecord, now: string): boolean => {
+  const due = Array.from(record.waits.values()).filter(
+    ({ request, settlement }) => settlement === undefined && request.expires_at <= now
+  )
+  for (const wait of due) {
+    const { round, task_id, tool_digest } = wait.request
+    wait.settlement = { task_id, round, given: undefined, tool_digest }
+    record.inboxCount++
+  }
+  return due.length > 0
+}
+
 const obstacleOf = (record: PlanRecord, added: number): EntryRefused | undefined => {
   const texts = record.inbox.flatMap(({ entry, state }) =>
     entry.type === "text" && state === "accepted" ? [entry.text.length] : []
@@ -130,8 +143,8 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       }
       if (wait === undefined || wait.request.kind !== settles[entry.type]) return yield* new NotFound({ what: "task" })
       if (asked !== undefined && asked > wait.request.round) return yield* new NotFound({ what: "task" })
-      if (wait.settlement !== undefined) return yield* refusals.expired
       if (!isOpen(record)) return yield* refusals.over
+      if (wait.settlement !== undefined) return yield* refusals.expired
       const { known_tool, round, task_id, tool_digest } = wait.request
       wait.settlement = { task_id, round, given: { entry_id, by, entry }, tool_digest }
       if (entry.type === "decision" && entry.decision === "approve" && known_tool !== null && tool_digest !== null) {
@@ -187,6 +200,12 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         const { kind, round, schema, tool, url } = request
         return Effect.succeed({ kind, round, tool, schema, url })
       }),
+    planOf: (id) =>
+      Effect.sync(
+        () =>
+          Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ entry_id }) => entry_id === id))?.plan
+            .plan_id
+      ),
     withdraw: (plan, id, owner) =>
       Effect.gen(function* () {
         const record = yield* find(plan, owner)
@@ -203,6 +222,11 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         const items = found.slice(0, limit)
         return { items: items.map(shownEntry), next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null }
       }),
+    expire: Effect.map(Clock.currentTimeMillis, (millis) => {
+      const now = fromMillis(millis)
+      const plans = Array.from(memory.open.values()).filter((record) => expireWaits(record, now))
+      return { plans: plans.map(({ plan }) => plan.plan_id), isWaking: false, isMore: false }
+    }),
     read: (plans) =>
       Effect.sync(() =>
         plans.flatMap(({ plan_id, seen }) => {

@@ -26,7 +26,9 @@ export const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): Lea
         lease.expires = expires
         held.set(session_id, lease.fence)
       }
-      return held
+      // In the order in which they came.
+      const living = Array.from(memory.replicas.keys()).filter((one) => memory.isAlive(one, now))
+      return { held, isOldest: living[0] === replica, mayPark: true, isAlone: living.length === 1 }
     }),
   release: (id, fence) =>
     Effect.suspend(() => {

@@ -1,7 +1,7 @@
 import { isSettled, type PlanState } from "@bowline/domain/plan/Plan"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import { Clock, Effect } from "effect"
-import { failedCalls, most, type OverviewStore, stretchesOf, sumOf } from "../../store/OverviewStore.ts"
+import { type CallsOf, failedCalls, most, type OverviewStore, stretchesOf, sumOf } from "../../store/OverviewStore.ts"
 import type { Memory } from "./Memory.ts"
 import type { PlanRecord, Task } from "./MemoryRecords.ts"
 
@@ -65,6 +65,31 @@ const toolsOf = (tasks: ReadonlyArray<Task>): Overview["tools"] => {
   return tools.filter((tool, index) => index < most.tools || (tool.failures > 0 && failing.has(tool)))
 }
 
+const callsOf = (tasks: ReadonlyArray<Task>): ReadonlyArray<CallsOf> =>
+  groups(
+    tasks.flatMap((task) => {
+      const { agent, endpoint, kind } = task
+      const called = endpoint ?? agent
+      return called === null || (kind !== "peer" && kind !== "mcp") ? [] : [{ called, kind, task }]
+    }),
+    ({ called, kind }) => `${kind} ${called}`,
+    (group, { called, kind }) => {
+      const failures = group.filter(({ task }) => failed.has(task.state))
+      const newest = failures.toSorted((a, b) => (a.task.started_at < b.task.started_at ? 1 : -1))[0]?.task
+      return {
+        kind,
+        called,
+        calls: group.length,
+        failures: failures.length,
+        duration_ms: toPercentiles(group.map(({ task }) => length(task.started_at, task.finished_at))),
+        last_error:
+          newest === undefined
+            ? null
+            : { at: newest.finished_at ?? newest.started_at, message: newest.error?.message ?? newest.state }
+      }
+    }
+  )
+
 const openOf = (records: ReadonlyArray<PlanRecord>): Overview["open"] =>
   groups(
     records,
@@ -87,6 +112,14 @@ const replicasOf = (memory: Memory, open: ReadonlyArray<PlanRecord>, now: number
 }
 
 export const makeOverviewStore = (memory: Memory): OverviewStore["Service"] => ({
+  peers: ({ since, until }) =>
+    Effect.sync(() =>
+      callsOf(
+        Array.from(memory.plans.values())
+          .flatMap(({ tasks }) => Array.from(tasks.values()))
+          .filter(({ started_at }) => started_at >= since && started_at < until)
+      )
+    ),
   read: (query) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       const { owner, since, stepMs, until } = query

@@ -2,6 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
+import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
@@ -19,6 +20,7 @@ import type { StoredRequest } from "../../store/StoredRequest.ts"
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
   readonly preset: string | null
   finished_at: string | null
+  error: TaskError | null
   reverted: boolean
 }
 

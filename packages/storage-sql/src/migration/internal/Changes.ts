@@ -312,5 +312,20 @@ export const waits: Steps = [
   end $$`
 ]
 
+/**
+ * Parked plans: how much time one has left, and what has woken it. The oldest living replica ends the waits whose time is over. A replica of the
+ * version before does not say that it `parks`.
+ */
+export const parking: Steps = [
+  `alter table plans
+    add column if not exists left_ms bigint,
+    add column if not exists woken_by text`,
+  `alter table replicas
+    add column if not exists since timestamptz not null default now(),
+    add column if not exists parks boolean not null default false`,
+  { index: "plans_not_over", on: "plans (session_id) where state in ('queued', 'running', 'waiting')" },
+  { index: "waits_open", on: "waits (expires_at) where settled_by is null and decision is null and not is_expired" }
+]
+
 /** By what a tool knows the question of its call again. The version before asks no questions. */
 export const marks: Steps = [`alter table waits add column if not exists mark text`]

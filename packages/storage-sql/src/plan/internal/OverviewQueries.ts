@@ -1,7 +1,14 @@
 import { PlanState } from "@bowline/domain/plan/Plan"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
+import type { TaskState } from "@bowline/domain/tool/TaskState"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
-import { failedCalls, most, type OverviewQuery } from "@bowline/runtime/unstable/store/OverviewStore"
+import {
+  type CallsOf,
+  type CallsQuery,
+  failedCalls,
+  most,
+  type OverviewQuery
+} from "@bowline/runtime/unstable/store/OverviewStore"
 import type { SqlClient, Statement } from "effect/sql"
 import { reasonOf } from "./PlanRow.ts"
 
@@ -28,7 +35,7 @@ const counts = PlanState.literals.map((state) => `count(*) filter (where state =
 const ofOwner = (sql: SqlClient.SqlClient, { owner }: OverviewQuery) =>
   owner === undefined ? sql`` : sql`and p.owner = ${owner}`
 
-const within = (sql: SqlClient.SqlClient, column: "p.created_at" | "t.started_at", { since, until }: OverviewQuery) =>
+const within = (sql: SqlClient.SqlClient, column: "p.created_at" | "t.started_at", { since, until }: CallsQuery) =>
   sql`${sql.literal(column)} >= ${since}::timestamptz and ${sql.literal(column)} < ${until}::timestamptz`
 
 /** An empty list is none, and not null. */
@@ -105,6 +112,30 @@ with called as (
 select tool, kind, calls, failures, took from ranked
 where slow <= ${most.tools} or failing <= ${most.tools} and failures > 0
 order by slow`
+
+export type CallsRow = Omit<CallsOf, "duration_ms" | "last_error"> & {
+  readonly took: Seconds
+  readonly failed_at: Date | null
+  readonly error: { readonly message: string } | null
+  readonly state: TaskState | null
+}
+
+/** The newest failure is found by its key: the rows themselves are read for the others only. */
+export const readCalls = (sql: SqlClient.SqlClient, query: CallsQuery) => sql<CallsRow>`
+with called as (
+  select t.kind, coalesce(t.endpoint, t.agent) as called, count(*)::int as calls,
+    count(*) filter (where ${sql.in("t.state", failedCalls)})::int as failures,
+    array_agg(date_part('epoch', t.finished_at - t.started_at)) as tooks,
+    max(array[to_char(t.started_at at time zone 'UTC', 'YYYYMMDDHH24MISSMS'), t.plan_id, t.id] collate "C")
+      filter (where ${sql.in("t.state", failedCalls)}) as newest
+  from tasks t where ${within(sql, "t.started_at", query)} and t.kind in ('peer', 'mcp') and t.agent is not null
+  group by 1, 2
+)
+select c.kind, c.called, c.calls, c.failures,
+  (select percentile_disc(array[0.5, 0.95]) within group (order by x) from unnest(c.tooks) x) as took,
+  coalesce(t.finished_at, t.started_at) as failed_at, t.error, t.state
+from called c left join lateral (select * from tasks t where t.plan_id = c.newest[2] and t.id = c.newest[3] limit 1) t on true
+order by 1, 2`
 
 export type OpenRow = Omit<Overview["open"][number], "oldest_at"> & {
   readonly oldest_at: Date

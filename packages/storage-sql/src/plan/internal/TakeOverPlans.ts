@@ -52,8 +52,8 @@ const take = (sql: SqlClient.SqlClient, { replica, ttl, limit, forgotten }: Taki
   const expires = sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
 with alive as (
-  insert into replicas (id, expires_at) values (${replica}, ${expires})
-  on conflict (id) do update set expires_at = excluded.expires_at
+  insert into replicas (id, expires_at, parks) values (${replica}, ${expires}, true)
+  on conflict (id) do update set expires_at = excluded.expires_at, parks = true
 ), dead as (
   delete from replicas where id in (
     select id from replicas where expires_at <= now() and id <> ${replica} for update skip locked)

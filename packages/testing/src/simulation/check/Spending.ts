@@ -101,7 +101,7 @@ const usageIsKept = (observed: Observed): ReadonlyArray<string> => {
   })
 }
 
-/** Credentials are put aside for their own faults only, for as long as these say; usage adds up, and is kept. */
+/** Credentials are blocked for their own faults only, for as long as these say; usage adds up, and is kept. */
 export const spending = (observed: Observed): ReadonlyArray<string> => [
   ...windowsAreEarned(observed),
   ...windowsAreRight(observed),

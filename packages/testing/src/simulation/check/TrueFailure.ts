@@ -65,7 +65,7 @@ const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, e
 const codeOfWindow = (reason: string): string =>
   ["auth", "billing", "model_unavailable"].includes(reason) ? reason : "rate_limited"
 
-/** Whether each credential for the plan's model was put aside in its time, and one for this reason: a fallback's may end sooner. */
+/** Whether each credential for the plan's model was blocked in its time, and one for this reason: a fallback's may end sooner. */
 const isNoneFree = (
   { windows }: Observed,
   { created, plan: { model } }: ObservedPlan,

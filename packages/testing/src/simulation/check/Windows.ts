@@ -2,7 +2,7 @@ import type { Observed, ObservedAttempt, ObservedWindow } from "../scenario/Obse
 import { wasHindered } from "./Fitness.ts"
 import { seconds } from "./PlanEnd.ts"
 
-/** The faults for which a credential, or a model on it, is put aside. */
+/** The faults for which a credential, or a model on it, is blocked. */
 const blamed: ReadonlySet<string> = new Set([
   "rate_limited",
   "auth",
@@ -66,7 +66,7 @@ const explains = (observed: Observed, attempt: ObservedAttempt, window: Observed
   )
 }
 
-/** A credential is put aside for its own faults only. */
+/** A credential is blocked for its own faults only. */
 export const windowsAreEarned = (observed: Observed): ReadonlyArray<string> =>
   observed.windows
     .filter(
@@ -75,7 +75,7 @@ export const windowsAreEarned = (observed: Observed): ReadonlyArray<string> =>
     )
     .map(
       ({ at, credential, model, reason }) =>
-        `credential ${credential} is put aside at ${seconds(at)} for ${reason} of ${model ?? "any model"}, which it has not done`
+        `credential ${credential} is blocked at ${seconds(at)} for ${reason} of ${model ?? "any model"}, which it has not done`
     )
 
 const [second, minute, hour] = [1_000, 60_000, 3_600_000]
@@ -124,6 +124,6 @@ export const windowsAreRight = (observed: Observed): ReadonlyArray<string> => {
     const isRight = [...may, ...(reason === "rate_limited" ? asked : [])].some(
       (length) => Math.abs(until - at - length) <= second
     )
-    return isRight ? [] : [`credential ${credential} is put aside for ${seconds(until - at)} for ${reason}`]
+    return isRight ? [] : [`credential ${credential} is blocked for ${seconds(until - at)} for ${reason}`]
   })
 }

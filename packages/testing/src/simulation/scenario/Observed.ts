@@ -164,7 +164,7 @@ export interface ObservedAttempt {
   readonly usageMs: number
 }
 
-/** A time for which a credential was put aside, as it was stored. */
+/** A time for which a credential was blocked, as it was stored. */
 export interface ObservedWindow extends Moment {
   readonly credential: string
   /** Null: whatever the model. */

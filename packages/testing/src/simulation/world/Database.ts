@@ -19,7 +19,7 @@ import type { Moment } from "../scenario/Observed.ts"
 import { planIn, type World } from "./World.ts"
 
 /** What a store brings. */
-export type Stores = Layer.Success<typeof MemoryStore.layer> | RateLimiter.RateLimiterStore
+export type Stores = MemoryStore.Stores | RateLimiter.RateLimiterStore
 
 const memory = Layer.merge(
   MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity }),

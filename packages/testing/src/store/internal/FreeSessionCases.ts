@@ -32,7 +32,7 @@ export const freeSessionCases: ReadonlyArray<StoreCase> = [
         assert.deepEqual(yield* (yield* PlanStore).guardOf(plan.plan_id, plan.replica), Option.some(held.guard))
         const { stage, state } = yield* Given.get(held)
         assert.deepEqual([state, stage], ["running", null])
-        assert.deepEqual(yield* leases.renew(plan.replica, Given.ttl), new Map([[session_id, fence]]))
+        assert.deepEqual((yield* leases.renew(plan.replica, Given.ttl)).held, new Map([[session_id, fence]]))
         assert.deepEqual(yield* leases.acquire(session_id, yield* Given.newReplica, Given.ttl), Option.none())
         yield* Given.finish(held)
         assert.deepEqual(yield* (yield* PlanStore).guardOf(plan.plan_id, plan.replica), Option.none())
@@ -88,7 +88,7 @@ export const freeSessionCases: ReadonlyArray<StoreCase> = [
         const [granted, ...others] = created.flatMap(({ fence }) => fence ?? [])
         assert.deepEqual(others, [])
         // No other lease has replaced that of the plan.
-        const held = (yield* leases.renew(replica, Given.ttl)).get(session_id)
+        const held = (yield* leases.renew(replica, Given.ttl)).held.get(session_id)
         assert.equal(held, granted ?? held)
       }
     })
@@ -119,7 +119,7 @@ export const freeSessionCases: ReadonlyArray<StoreCase> = [
       const taken = yield* Given.takeOver(lost, yield* Given.newReplica)
       const refused = yield* store.commit([Given.commitOf(ended, end), Given.commitOf(lost, end)])
       assert.deepEqual(refused, Given.refused(lost.plan.plan_id))
-      assert.deepEqual(yield* leases.renew(ended.plan.replica, Given.ttl), new Map())
+      assert.deepEqual((yield* leases.renew(ended.plan.replica, Given.ttl)).held, new Map())
       assert.equal(yield* Given.acquire(ended.session_id, yield* Given.newReplica), ended.fence + 1)
       yield* Given.settle(taken)
       assert.deepEqual(yield* leases.acquire(lost.session_id, lost.plan.replica, Given.ttl), Option.none())

@@ -1,4 +1,5 @@
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
+import { EntryId } from "@bowline/domain/plan/Outcome"
 import { EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -84,7 +85,7 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
         data: null,
         url: null,
         since: oldest.since,
-        expires_at: Given.later,
+        expires_at: Given.farOff,
         caller: owner
       })
       assert.match(oldest.agent ?? "", /^rigger [\0\uFFFD]$/)
@@ -270,6 +271,8 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       assert.equal(yield* store.movesTo(plan_id), 0)
       const [entry] = (yield* store.list(plan_id, undefined, page)).items
       assert.deepEqual([entry?.state, entry?.moved_to], ["moved", plan.plan_id])
+      assert.equal(yield* store.planOf(accepting.entry_id), plan_id)
+      assert.equal(yield* store.planOf(EntryId.make("entry_00000000-0000-4000-8000-000000000000")), undefined)
     })
   },
   {

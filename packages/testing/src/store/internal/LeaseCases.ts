@@ -48,7 +48,7 @@ export const leaseCases: ReadonlyArray<StoreCase> = [
       const fence = yield* Given.acquire(session_id, b)
       yield* leases.release(session_id, old)
       assert.deepEqual(yield* leases.acquire(session_id, a, Given.ttl), Option.none())
-      assert.deepEqual(yield* leases.renew(b, Given.ttl), new Map([[session_id, fence]]))
+      assert.deepEqual((yield* leases.renew(b, Given.ttl)).held, new Map([[session_id, fence]]))
     })
   },
   {
@@ -61,10 +61,10 @@ export const leaseCases: ReadonlyArray<StoreCase> = [
       yield* Given.acquire(taken.session_id, a)
       yield* Given.abandon
       const next = yield* Given.acquire(taken.session_id, b)
-      assert.deepEqual(yield* leases.renew(a, Given.ttl), new Map([[kept.session_id, fence]]))
+      assert.deepEqual((yield* leases.renew(a, Given.ttl)).held, new Map([[kept.session_id, fence]]))
       assert.deepEqual(yield* leases.acquire(kept.session_id, b, Given.ttl), Option.none())
       yield* (yield* LeaseTime).advance(half)
-      assert.deepEqual(yield* leases.renew(b, Given.ttl), new Map([[taken.session_id, next]]))
+      assert.deepEqual((yield* leases.renew(b, Given.ttl)).held, new Map([[taken.session_id, next]]))
       yield* (yield* LeaseTime).advance(half)
       assert.deepEqual(yield* leases.acquire(taken.session_id, a, Given.ttl), Option.none())
       assert(Option.isSome(yield* leases.acquire(kept.session_id, b, Given.ttl)))

@@ -48,6 +48,15 @@ interface Ended {
   readonly firstTokenAt: string | null
 }
 
+type Started = ReturnType<typeof Given.started>
+
+interface Calling extends Pick<Started, "agent" | "endpoint" | "kind"> {
+  readonly state: TaskState
+  readonly message: string
+}
+
+const archive = "https://archive.test/?token="
+
 /** A call that took so many milliseconds. */
 const called = Effect.fnUntraced(function* (
   held: Given.Stored,
@@ -183,6 +192,52 @@ export const overviewCases: ReadonlyArray<StoreCase> = [
         { ...search, calls: 5, failures: 2, duration_ms: { p50: 100, p95: 800 } },
         quick
       ])
+    })
+  },
+  {
+    title: "tells how long the calls of each peer took, how many failed, and of what the newest of these",
+    test: Effect.gen(function* () {
+      const { at, ...day } = dayOf(2046)
+      const [own, other] = yield* Effect.all([
+        Given.createHeld({ created_at: at("05:00:00.000") }),
+        Given.createHeld({ created_at: at("05:00:00.000") })
+      ])
+      const call = Effect.fnUntraced(function* (
+        held: Given.Stored,
+        startedAt: string,
+        took: number,
+        { state = "completed", message, ...start }: Partial<Calling> = {}
+      ) {
+        const task_id = yield* Given.newTask
+        const finishedAt = fromMillis(Date.parse(startedAt) + took)
+        const error = message === undefined ? null : { code: "peer_failed", message }
+        yield* Given.write(held, [
+          { ...Given.started(task_id, "search"), agent: "archive", endpoint: archive, ...start, at: startedAt },
+          { _tag: "TaskFinished", task_id, state, result: "", error, at: finishedAt }
+        ])
+      })
+      const message = `It broke: "\u0000"`
+      yield* call(own, at("05:00:01.000"), 100)
+      yield* call(other, at("07:00:01.000"), 800, { state: "failed", message })
+      yield* call(own, at("06:00:01.000"), 700, { state: "timed-out", message: "Too late" })
+      yield* call(own, day.until, 100, { state: "failed", message: "Tomorrow" })
+      yield* call(other, at("05:00:01.000"), 7, { kind: "mcp", agent: "docs", endpoint: null })
+      yield* call(other, at("05:00:01.000"), 7, { kind: "recipe", agent: null, endpoint: null })
+      const { peers } = yield* OverviewStore
+      assert.deepEqual(
+        (yield* peers(day)).toSorted((a, b) => (a.kind < b.kind ? -1 : 1)),
+        [
+          { kind: "mcp", called: "docs", calls: 1, failures: 0, duration_ms: { p50: 7, p95: 7 }, last_error: null },
+          {
+            kind: "peer",
+            called: archive,
+            calls: 3,
+            failures: 2,
+            duration_ms: { p50: 700, p95: 800 },
+            last_error: { at: at("07:00:01.800"), message: `It broke: "\u0000"` }
+          }
+        ]
+      )
     })
   },
   {

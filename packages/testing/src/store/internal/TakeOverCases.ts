@@ -172,7 +172,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         unanswered: [unmade, sent, open]
       })
       assert.deepEqual(yield* leases.acquire(held.session_id, yield* Given.newReplica, Given.ttl), Option.none())
-      assert.equal((yield* leases.renew(replica, Given.ttl)).get(held.session_id), taken.fence)
+      assert.equal((yield* leases.renew(replica, Given.ttl)).held.get(held.session_id), taken.fence)
       assert.deepEqual(
         yield* store.commit([Given.commitOf(held, [], [Given.row(13, "error")])]),
         Given.refused(held.plan.plan_id)
