@@ -1,7 +1,16 @@
 import { systemClock } from "./Clock.ts"
 import { makeIterator } from "./FrameLog.ts"
 import { openStream, type PlanStream } from "./PlanStream.ts"
-import { type BowlineOptions, fullJitter, makeRequests, pathOf, type Signal, type System } from "./Requests.ts"
+import {
+  type BowlineOptions,
+  fullJitter,
+  type Keyed,
+  makeRequests,
+  pathOf,
+  randomKey,
+  type Signal,
+  type System
+} from "./Requests.ts"
 import type {
   Approval,
   Compacted,
@@ -14,11 +23,13 @@ import type {
   Preset,
   Session
 } from "./Wire.ts"
-import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+import type { Waiting } from "./InboxWire.ts"
+import type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
-export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
+export type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
-export type { PlanStream } from "./PlanStream.ts"
+export type { PlanStream, Said } from "./PlanStream.ts"
 export type {
   ApprovalView,
   ArtifactView,
@@ -34,7 +45,7 @@ export type {
 } from "./PlanView.ts"
 export { initialView } from "./PlanView.ts"
 export { isPlanFrame, reduce } from "./Reduce.ts"
-export type { BowlineOptions, Signal, StreamEvent, System } from "./Requests.ts"
+export type { BowlineOptions, Keyed, Signal, StreamEvent, System } from "./Requests.ts"
 export type {
   AbortReason,
   Approval,
@@ -69,6 +80,13 @@ interface PageEnd {
 export interface PageQuery {
   /** Entries of a page: 1 to 200, 50 if not given. */
   readonly limit?: number | undefined
+  /** Where the list begins: the `next_cursor` of a page. */
+  readonly cursor?: string | undefined
+}
+
+/** Sessions, those that were `created` last first, or those that were `active` last. */
+export interface SessionsQuery extends PageQuery {
+  readonly order?: "created" | "active" | undefined
 }
 
 /** Which plans a list has. Times in ISO 8601. */
@@ -106,11 +124,13 @@ export interface ApprovalsQuery extends PageQuery {
   readonly caller?: string | undefined
 }
 
-/** How a plan is started. */
-export interface PlanOptions extends Signal {
-  /** The caller's own name of the request: with the same one no second plan starts. Made where it is not given. */
-  readonly idempotencyKey?: string | undefined
+/** Which of what waits for somebody a list has. */
+export interface WaitingQuery extends ApprovalsQuery {
+  readonly kind?: Waiting["kind"] | undefined
 }
+
+/** How a plan is started. */
+export type PlanOptions = Keyed
 
 /** From where a plan is read. */
 export interface AttachOptions extends Signal {
@@ -120,8 +140,6 @@ export interface AttachOptions extends Signal {
 
 /** The client of one gateway. */
 export type Bowline = ReturnType<typeof makeBowline>
-
-const randomKey = (): string => crypto.getRandomValues(new Uint32Array(4)).join("-")
 
 /** How long a plan waits for its caller whose connection broke, in milliseconds. */
 const grace = 30_000
@@ -148,12 +166,12 @@ export const makeBowline = (system: System) => {
 
   const list = <Name extends string, Entry, Rest = PageEnd>(
     name: Name,
-    query: object = {},
+    query: { readonly cursor?: string | undefined } = {},
     options?: Signal,
     path = `/${name}`
   ): List<Entry, { readonly [name in Name]: ReadonlyArray<Entry> } & Rest> => {
     type Page = { readonly [name in Name]: ReadonlyArray<Entry> } & Rest & Partial<PageEnd>
-    const page = (cursor?: string, own: Signal | undefined = options): Promise<Page> =>
+    const page = (cursor = query.cursor, own: Signal | undefined = options): Promise<Page> =>
       call({ method: "GET", path, query: { ...query, cursor } }, own)
     async function* entries(signal: AbortSignal): AsyncGenerator<Entry, undefined, undefined> {
       let cursor: string | undefined
@@ -207,7 +225,7 @@ export const makeBowline = (system: System) => {
       ): Promise<Approval> => post(pathOf("plans", planId, pathOf("approvals", taskId)), { signal }, { decision, note })
     },
     sessions: {
-      list: (query?: PageQuery, options?: Signal) => list<"sessions", Session>("sessions", query, options),
+      list: (query?: SessionsQuery, options?: Signal) => list<"sessions", ListedSession>("sessions", query, options),
       get: (sessionId: string, options?: Signal): Promise<Session> => get("sessions", sessionId, options),
       messages: (sessionId: string, query?: PageQuery, options?: Signal) =>
         list<"messages", Message>("messages", query, options, pathOf("sessions", sessionId, "/messages")),
@@ -219,6 +237,14 @@ export const makeBowline = (system: System) => {
         post(pathOf("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
       delete: (sessionId: string, options?: Signal): Promise<void> =>
         call({ method: "DELETE", path: pathOf("sessions", sessionId) }, options)
+    },
+    inbox: {
+      /** Says something to a plan. The answer names the plan that has it: with `moved` the next one of the session. */
+      send: requests.accept
+    },
+    waiting: {
+      /** What waits for somebody, oldest first. */
+      list: (query?: WaitingQuery, options?: Signal) => list<"waiting", Waiting>("waiting", query, options)
     },
     approvals: {
       list: (query?: ApprovalsQuery, options?: Signal) =>

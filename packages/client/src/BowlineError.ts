@@ -34,20 +34,20 @@ export class BowlineError extends Error {
   declare readonly code: string
   declare readonly retryable: boolean
   /** Of the answer, if the gateway refused a request. */
-  readonly status: number | undefined
-  readonly requestId: string | undefined
-  readonly planId: string | undefined
+  declare readonly status: number | undefined
+  declare readonly requestId: string | undefined
+  declare readonly planId: string | undefined
   /** The last frame that came. */
-  readonly lastEventId: number | undefined
+  declare readonly lastEventId: number | undefined
   /** What the plan waited for when it ended. */
-  readonly stage: Stage | null | undefined
+  declare readonly stage: Stage | null | undefined
   /** Why the plan was aborted. */
-  readonly reason: AbortReason | undefined
+  declare readonly reason: AbortReason | undefined
   /** The wrong fields of a request. */
-  readonly issues: ReadonlyArray<Issue> | undefined
-  readonly data: object | undefined
+  declare readonly issues: ReadonlyArray<Issue> | undefined
+  declare readonly data: object | undefined
   /** When the gateway wants to be asked again. */
-  readonly retryAfterMs: number | undefined
+  declare readonly retryAfterMs: number | undefined
 
   constructor(details: Details) {
     super(details.message, details)

@@ -3,7 +3,8 @@ import { holdProcess, within } from "./Clock.ts"
 import { makeFrameLog, makeIterator, type Reading, textsOf } from "./FrameLog.ts"
 import { type Position, positionAt, readFrames, requestIdOf } from "./PlanFrames.ts"
 import type { PlanView } from "./PlanView.ts"
-import { ignore, pathOf, type Request, type Requests } from "./Requests.ts"
+import { ignore, pathOf, type Request, type Requests, type Signal } from "./Requests.ts"
+import type { AcceptedEntry } from "./InboxWire.ts"
 import type { Failure, Final, Plan, PlanFrame } from "./Wire.ts"
 
 /**
@@ -25,8 +26,20 @@ export interface PlanStream extends AsyncIterable<PlanFrame> {
   readonly view: () => PlanView
   /** The payload of `final`, when the plan is over. Rejects with a `BowlineError` for `error` and for an incomplete stream. */
   readonly result: () => Promise<Final>
+  /** Adds a text while the plan works. With `moved` the answer names the plan that asks it: this one had completed. */
+  readonly send: (text: string, said?: Said) => Promise<AcceptedEntry>
   /** Ends the plan. One that is over stays as it is. */
   readonly cancel: () => Promise<Plan>
+}
+
+/** How a text is said to a plan. */
+export interface Said extends Signal {
+  /** At the next step, or in place of what the model is answering. */
+  readonly when?: "boundary" | "now"
+  /** What becomes of it where the plan completes first: the next question of its session, or nothing. */
+  readonly else?: "ask" | "reject"
+  /** The caller's own name of the text: with the same one it is said once. Made where it is not given. */
+  readonly key?: string | undefined
 }
 
 export interface Source {
@@ -64,7 +77,7 @@ const allHaveLeft = (): BowlineError => errorOf("aborted", "No reader is left", 
 
 /** Begins to read at once. */
 export const openStream = (requests: Requests, source: Source): PlanStream => {
-  const { call, clock, settings } = requests
+  const { accept, call, clock, settings } = requests
   const { after = 0, endsWithCaller, signal } = source
   const position = positionAt(source.planId, after)
   /** Ends every wait of the stream. */
@@ -154,6 +167,12 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
     )
   }
 
+  const withId = <A>(ask: (id: string) => Promise<A>): Promise<A> => {
+    const asked = holdProcess(planId.promise).then(ask)
+    asked.catch(ignore)
+    return asked
+  }
+
   name(source.planId)
   if (signal?.aborted === true) end({ state: "aborted", error: signal.reason })
   else {
@@ -178,10 +197,8 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
       isAwaited = true
       return holdProcess(result.promise)
     },
-    cancel: () => {
-      const cancelled = holdProcess(planId.promise).then((id) => cancelPlan(id))
-      cancelled.catch(ignore)
-      return cancelled
-    }
+    send: (text, { key: idempotencyKey, signal, ...how } = {}) =>
+      withId((id) => accept(id, { type: "text", text, ...how }, { idempotencyKey, signal })),
+    cancel: () => withId((id) => cancelPlan(id))
   }
 }

@@ -1,5 +1,6 @@
 import {
   type ApprovalView,
+  type AttemptView,
   type EntryView,
   type Frame,
   noUsage,
@@ -8,32 +9,39 @@ import {
   type TaskView
 } from "./PlanView.ts"
 import {
+  append,
   close,
   closeLastAttempt,
   closeLastStep,
   newAttempt,
   replaceLast,
+  set,
   textOf,
-  withAttempt,
-  withLast
+  withAttempt
 } from "./StepView.ts"
-import type { PlanFrame, Stage, Usage } from "./Wire.ts"
+import type { PlanFrame, Usage } from "./Wire.ts"
 
-/** What a plan waits for that has these calls and approvals. */
-const stageOfCalls = (tasks: ReadonlyArray<TaskView>, approvals: ReadonlyArray<ApprovalView>): Stage | null => {
-  if (tasks.some(({ endedAt }) => endedAt === null)) return "tool"
-  return approvals.some(({ endedAt }) => endedAt === null) ? "approval" : null
+const isOpen = ({ endedAt }: { readonly endedAt: number | null }): boolean => endedAt === null
+
+/** The view of a plan that waits for its calls and approvals, if any is open. */
+const staged = (view: PlanView): PlanView =>
+  set(view, "stage", view.tasks.some(isOpen) ? "tool" : view.approvals.some(isOpen) ? "approval" : null)
+
+const withTask = (view: PlanView, id: string, replace: (task: TaskView) => TaskView): PlanView =>
+  set(
+    view,
+    "tasks",
+    replaceLast(view.tasks, replace, ({ taskId }) => taskId === id)
+  )
+
+const withEntry = (view: PlanView, id: string, change: Partial<EntryView>): PlanView => {
+  const replace = (entry: EntryView): EntryView => ({ ...entry, ...change })
+  return set(
+    view,
+    "entries",
+    replaceLast(view.entries, replace, ({ entryId }) => entryId === id)
+  )
 }
-
-const withTask = (view: PlanView, taskId: string, replace: (task: TaskView) => TaskView): PlanView => {
-  const tasks = replaceLast(view.tasks, (task) => task.taskId === taskId, replace)
-  return tasks === view.tasks ? view : { ...view, tasks }
-}
-
-const withEntry = (view: PlanView, entryId: string, change: Partial<EntryView>): PlanView => ({
-  ...view,
-  entries: view.entries.map((entry) => (entry.entryId === entryId ? { ...entry, ...change } : entry))
-})
 
 const addUsage = (a: Usage, b: Usage): Usage => ({
   input_tokens: a.input_tokens + b.input_tokens,
@@ -63,19 +71,17 @@ const ofAttempt = /^(provider|context|output)_/
 /** Ends all that is open: nothing of a plan is shown as running after its outcome. */
 const end = (before: PlanView, outcome: OutcomeView, at: number): PlanView => {
   // The wait before the last attempt was not over: the attempt was never made.
-  const last = before.steps.at(-1)
-  const attempts = last?.attempts.filter(
-    ({ startedAt, text, usage }) => startedAt <= at || text !== "" || usage !== null
-  )
-  const steps = last && attempts ? withLast(before.steps, { ...last, attempts }) : before.steps
+  const isMade = ({ startedAt, text, usage }: AttemptView): boolean => startedAt <= at || text !== "" || usage !== null
+  const steps = replaceLast(before.steps, (step) => ({ ...step, attempts: step.attempts.filter(isMade) }))
+  const last = steps.at(-1)
   const failure = outcome.state === "completed" ? undefined : outcome.error
-  const isOpen = attempts?.at(-1)?.endedAt === null
-  const isFailed =
+  const isOfAttempt =
     failure !== undefined &&
-    failure.stage !== "compaction" &&
-    ofAttempt.test(failure.code) &&
-    !before.tasks.some(({ step }) => step === last?.step)
-  const view = closeLastStep(closeLastAttempt({ ...before, steps }, at, isOpen || isFailed ? failure : undefined), at)
+    (last?.attempts.at(-1)?.endedAt === null ||
+      (failure.stage !== "compaction" &&
+        ofAttempt.test(failure.code) &&
+        !before.tasks.some(({ step }) => step === last?.step)))
+  const view = closeLastStep(closeLastAttempt({ ...before, steps }, at, isOfAttempt ? failure : undefined), at)
   return {
     ...view,
     tasks: view.tasks.map((task) => (task.endedAt === null ? { ...task, state: "interrupted", endedAt: at } : task)),
@@ -131,10 +137,12 @@ const events: Events = {
     deadlineAt: Date.parse(data.deadline_at),
     queue: view.queue && { ...view.queue, endedAt: at }
   }),
+  parked: (view) => ({ ...view, state: "waiting", deadlineAt: null }),
+  woken: (view, { deadline_at }) => ({ ...view, state: "running", deadlineAt: Date.parse(deadline_at) }),
   step: (before, { attempt, step }, at) => {
     const view = closeLastStep(before, at)
     const next = { step, startedAt: at, endedAt: null, attempts: [newAttempt(attempt, at, view.model)] }
-    return { ...view, stage: "provider", text: "", steps: [...view.steps, next] }
+    return { ...append(view, "steps", next), stage: "provider", text: "" }
   },
   "text.delta": addDelta("text"),
   "reasoning.delta": addDelta("reasoning"),
@@ -173,16 +181,16 @@ const events: Events = {
       progress: [],
       artifacts: []
     }
-    return { ...view, stage: "tool", tasks: [...view.tasks, task] }
+    return append(set(view, "stage", "tool"), "tasks", task)
   },
   "task.progress": (view, data, at) => {
     const entry = { at, state: data.state, message: data.message ?? null }
-    return withTask(view, data.task_id, (task) => ({ ...task, progress: [...task.progress, entry] }))
+    return withTask(view, data.task_id, (task) => append(task, "progress", entry))
   },
   "task.artifact": (view, data, at) => {
     const { content, media_type: mediaType, name = null, truncated, verified = null } = data
     const artifact = { at, content, mediaType, truncated, verified, name }
-    return withTask(view, data.task_id, (task) => ({ ...task, artifacts: [...task.artifacts, artifact] }))
+    return withTask(view, data.task_id, (task) => append(task, "artifacts", artifact))
   },
   "task.finished": (view, data, at) => {
     const next = withTask(view, data.task_id, (task) => ({
@@ -194,7 +202,7 @@ const events: Events = {
       remoteContextId: data.remote_context_id,
       error: data.error ?? null
     }))
-    return { ...next, stage: stageOfCalls(next.tasks, next.approvals) }
+    return staged(next)
   },
   "approval.requested": (before, data, at) => {
     const view = closeLastAttempt(before, at)
@@ -208,29 +216,25 @@ const events: Events = {
       note: null,
       by: null
     }
-    const approvals = [...view.approvals, approval]
-    return { ...view, approvals, stage: stageOfCalls(view.tasks, approvals) }
+    return staged(append(view, "approvals", approval))
   },
   "approval.resolved": (view, { by, decision, note = null, task_id }, at) => {
-    const approvals = replaceLast(
-      view.approvals,
-      ({ taskId }) => taskId === task_id,
-      (approval) => ({ ...approval, decision, note, by, endedAt: at })
+    const replace = (approval: ApprovalView): ApprovalView => ({ ...approval, decision, note, by, endedAt: at })
+    return staged(
+      set(
+        view,
+        "approvals",
+        replaceLast(view.approvals, replace, ({ taskId }) => taskId === task_id)
+      )
     )
-    return { ...view, approvals, stage: stageOfCalls(view.tasks, approvals) }
   },
-  "inbox.accepted": (view, { by, entry_id: entryId, text }, at) => ({
-    ...view,
-    entries: [...view.entries, { entryId, by, text, at, state: "accepted", step: null, movedTo: null }]
-  }),
+  "inbox.accepted": (view, { by, entry_id: entryId, text }, at) =>
+    append(view, "entries", { entryId, by, text, at, state: "accepted", step: null, movedTo: null }),
   "inbox.taken": (view, { entry_id, step }) => withEntry(view, entry_id, { state: "taken", step }),
   "inbox.moved": (view, { entry_id, moved_to: movedTo }) =>
     withEntry(view, entry_id, { state: movedTo === null ? "withdrawn" : "moved", movedTo }),
   waiting: (view) => ({ ...view, stage: "client" }),
-  notice: (view, { code, data = null, message }, at) => ({
-    ...view,
-    notices: [...view.notices, { at, code, message, data }]
-  }),
+  notice: (view, { code, data = null, message }, at) => append(view, "notices", { at, code, message, data }),
   compaction: (before, data, at) => {
     const view = closeLastAttempt(before, at)
     const compaction = {
@@ -241,7 +245,7 @@ const events: Events = {
       tokensAfter: data.tokens_after,
       messagesCompacted: data.messages_compacted
     }
-    return { ...view, compactions: [...view.compactions, compaction] }
+    return append(view, "compactions", compaction)
   },
   final: (view, final, at) => end(view, { state: "completed", final }, at),
   error: (view, error, at) => end(view, { state: error.code === "aborted" ? "aborted" : "failed", error }, at),

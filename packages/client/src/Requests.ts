@@ -1,4 +1,5 @@
 import { BowlineError, errorOf, fromResponse, isForeign, isPassing, reasonOf, unexpected } from "./BowlineError.ts"
+import type { AcceptedEntry, NewEntry } from "./InboxWire.ts"
 import { type Clock, holdProcess, sleep, TimedOut, within } from "./Clock.ts"
 
 /** What happens to a stream: for a line of a log, or for a sign that says that it is being picked up again. */
@@ -62,6 +63,14 @@ export interface Request {
 export interface Signal {
   readonly signal?: AbortSignal | undefined
 }
+
+/** How something is done once. */
+export interface Keyed extends Signal {
+  /** The caller's own name of the request: however often it is sent, it is done once. Made where it is not given. */
+  readonly idempotencyKey?: string | undefined
+}
+
+export const randomKey = (): string => crypto.getRandomValues(new Uint32Array(4)).join("-")
 
 /** What went wrong with a request that has no refusal. Runtimes do not agree on the class of these errors. */
 export const toError = (error: unknown, isConnected = false): BowlineError => {
@@ -211,6 +220,16 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     return request.keepalive === true ? answer : holdProcess(answer)
   }
 
+  const accept = (
+    planId: string,
+    body: NewEntry,
+    { idempotencyKey = randomKey(), signal }: Keyed = {}
+  ): Promise<AcceptedEntry> =>
+    call(
+      { method: "POST", path: pathOf("plans", planId, "/inbox"), body, headers: { "idempotency-key": idempotencyKey } },
+      { signal }
+    )
+
   /**
    * Why no gateway has ever answered. A browser that keeps its answers from pages of another origin (CORS) says no more than for a network that
    * is away: only a request whose answer nobody reads tells them apart.
@@ -237,5 +256,5 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     }
   }
 
-  return { backoff, call, clock, emit, isMet: () => isMet, send, settings, unreachable }
+  return { accept, backoff, call, clock, emit, isMet: () => isMet, send, settings, unreachable }
 }

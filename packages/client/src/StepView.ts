@@ -1,17 +1,29 @@
 import type { AttemptView, PlanView, RetryView, StepView } from "./PlanView.ts"
 
+/** What is changed is new, and what stays as it is is the same object. */
+export const set = <A extends object, K extends keyof A>(whole: A, key: K, value: A[K]): A =>
+  whole[key] === value ? whole : { ...whole, [key]: value }
+
+export const append = <K extends string, A extends { readonly [key in K]: ReadonlyArray<unknown> }>(
+  whole: A,
+  key: K,
+  entry: A[K][number]
+): A => ({ ...whole, [key]: [...whole[key], entry] })
+
+const isAny = (): boolean => true
+
 /** The list with its last entry replaced that matches: the newest entries change most. */
 export const replaceLast = <A>(
   list: ReadonlyArray<A>,
-  matches: (entry: A) => boolean,
-  replace: (entry: A) => A
+  replace: (entry: A) => A,
+  matches: (entry: A) => boolean = isAny
 ): ReadonlyArray<A> => {
   const index = list.findLastIndex(matches)
   const entry = list[index]
-  return entry === undefined ? list : list.with(index, replace(entry))
+  if (entry === undefined) return list
+  const next = replace(entry)
+  return next === entry ? list : list.with(index, next)
 }
-
-export const withLast = <A>(list: ReadonlyArray<A>, last: A): ReadonlyArray<A> => [...list.slice(0, -1), last]
 
 /** Ends what is open. */
 export const close = <A extends { readonly endedAt: number | null }>(entry: A, at: number): A =>
@@ -24,18 +36,21 @@ export const withAttempt = (
   at: number,
   replace: (entry: AttemptView) => AttemptView
 ): PlanView => {
-  const isStep = (entry: StepView): boolean => entry.step === step
   // Whoever reads on in the middle of a plan has not seen the step begin.
-  const known = view.steps.some(isStep)
-    ? view.steps
-    : [...view.steps, { step, startedAt: at, endedAt: null, attempts: [] }]
+  const known = view.steps.some((entry) => entry.step === step)
+    ? view
+    : append(view, "steps", { step, startedAt: at, endedAt: null, attempts: [] })
   const withOne = (entry: StepView): StepView => {
-    const attempts = replaceLast(entry.attempts, (other) => other.attempt === attempt, replace)
-    if (attempts !== entry.attempts) return { ...entry, attempts }
-    const before = closeAttempt(entry.attempts, at)
-    return { ...entry, attempts: [...before, replace(newAttempt(attempt, before.at(-1)?.endedAt ?? at, view.model))] }
+    const isOne = (other: AttemptView): boolean => other.attempt === attempt
+    if (entry.attempts.some(isOne)) return set(entry, "attempts", replaceLast(entry.attempts, replace, isOne))
+    const closed = set(entry, "attempts", closeAttempt(entry.attempts, at))
+    return append(closed, "attempts", replace(newAttempt(attempt, closed.attempts.at(-1)?.endedAt ?? at, view.model)))
   }
-  return { ...view, steps: replaceLast(known, isStep, withOne) }
+  return set(
+    known,
+    "steps",
+    replaceLast(known.steps, withOne, (entry) => entry.step === step)
+  )
 }
 
 export const newAttempt = (
@@ -64,29 +79,28 @@ const closeAttempt = (
   attempts: ReadonlyArray<AttemptView>,
   at: number,
   error?: AttemptError
-): ReadonlyArray<AttemptView> => {
-  const last = attempts.at(-1)
-  return last === undefined || (last.endedAt !== null && error === undefined)
-    ? attempts
-    : withLast(attempts, { ...close(last, at), error: error ?? last.error })
-}
+): ReadonlyArray<AttemptView> =>
+  replaceLast(attempts, (last) => {
+    const closed = close(last, at)
+    return error === undefined ? closed : { ...closed, error }
+  })
 
 /** The attempt of the last step is over, at the latest: its calls are made, it has failed, or the plan goes on without it. */
-export const closeLastAttempt = (view: PlanView, at: number, error?: AttemptError): PlanView => {
-  const last = view.steps.at(-1)
-  if (last === undefined) return view
-  const attempts = closeAttempt(last.attempts, at, error)
-  return attempts === last.attempts ? view : { ...view, steps: withLast(view.steps, { ...last, attempts }) }
-}
+export const closeLastAttempt = (view: PlanView, at: number, error?: AttemptError): PlanView =>
+  set(
+    view,
+    "steps",
+    replaceLast(view.steps, (last) => set(last, "attempts", closeAttempt(last.attempts, at, error)))
+  )
 
 /** Closes the step that ran. It ended with the last of its attempts, calls and approvals: what comes behind them is not its time. */
 export const closeLastStep = (view: PlanView, at: number): PlanView => {
   const closed = closeLastAttempt(view, at)
-  const last = closed.steps.at(-1)
-  if (last === undefined || last.endedAt !== null) return closed
-  const own = [...view.tasks, ...view.approvals].filter(({ step }) => step === last.step)
-  const endedAt = Math.max(last.startedAt, ...[...last.attempts, ...own].map(({ endedAt }) => endedAt ?? at))
-  return { ...closed, steps: withLast(closed.steps, { ...last, endedAt }) }
+  const steps = replaceLast(closed.steps, (last) => {
+    const own = [...last.attempts, ...[...view.tasks, ...view.approvals].filter(({ step }) => step === last.step)]
+    return close(last, Math.max(last.startedAt, ...own.map(({ endedAt }) => endedAt ?? at)))
+  })
+  return set(closed, "steps", steps)
 }
 
 export const textOf = ({ attempts }: Pick<StepView, "attempts">): string =>

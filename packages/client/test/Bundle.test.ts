@@ -5,8 +5,8 @@ import { createContext, runInContext } from "node:vm"
 import { gzipSync } from "node:zlib"
 import { build } from "vite"
 
-/** The main entry as one minified file, for no runtime in particular: as a module, or as a script that gives its exports. */
-const bundle = async (format: "es" | "iife"): Promise<string> => {
+/** An entry as one minified file, for no runtime in particular: as a module, or as a script that gives its exports. */
+const bundle = async (format: "es" | "iife", entry = "src/Bowline.ts"): Promise<string> => {
   const result = await build({
     configFile: false,
     logLevel: "silent",
@@ -15,7 +15,7 @@ const bundle = async (format: "es" | "iife"): Promise<string> => {
       write: false,
       rolldownOptions: { platform: "neutral", output: { minify: true } },
       target: "es2024",
-      lib: { entry: "src/Bowline.ts", formats: [format], fileName: "bowline", name: "client" }
+      lib: { entry, formats: [format], fileName: "bowline", name: "client" }
     }
   })
   const [{ output } = { output: [] }] = [result].flat().filter((one) => "output" in one)
@@ -55,6 +55,12 @@ describe("the plain client", () => {
     const size = gzipSync(await bundle("es"), { level: 9 }).length
     assert.isAtMost(size, 8 * 1_024)
     assert.isAbove(size, 1_000)
+  })
+
+  it("has at most 1 kB more with tools", async () => {
+    const [plain, tools] = await Promise.all([bundle("es"), bundle("es", "src/tools/ToolPlans.ts")])
+    const [size, sizeWithTools] = [plain, tools].map((code) => gzipSync(code, { level: 9 }).length)
+    assert.isAtMost((sizeWithTools ?? Infinity) - (size ?? 0), 1_024)
   })
 
   it.live("needs no more than web standards: it resumes a stream where nothing of Node.js is", () =>

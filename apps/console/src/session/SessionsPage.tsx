@@ -1,19 +1,49 @@
+import type { ListedSession } from "@bowline/client"
 import { now } from "../gateway/GatewayClock.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { Pager } from "../list/Pager.tsx"
+import { StateOf } from "../plan/StateOf.tsx"
 import { here } from "../route/Location.ts"
-import { sessionHref } from "../route/Route.ts"
+import { planHref, sessionHref } from "../route/Route.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
 import { Table } from "../shell/Table.tsx"
 import { count, cutMiddle, firstLine, relative, shortId } from "../text/Format.ts"
 
-/** The caller's conversations, the newest first. */
+const nameOf = ({ external_session_id, session_id }: ListedSession): string =>
+  external_session_id ?? shortId(session_id)
+
+/** A session is what it began with, if that is known. */
+const Name = ({ session }: { readonly session: ListedSession }) => {
+  const { external_session_id, first_question, session_id, summary } = session
+  const question = first_question === null || first_question === "" ? null : firstLine(first_question)
+  return (
+    <td class="wide">
+      <a href={sessionHref(session_id)} title={external_session_id ?? undefined}>
+        {question}
+        <span class={question === null ? undefined : "under dim"}> {cutMiddle(nameOf(session), 60)}</span>
+      </a>
+      {summary === null ? null : <span class="under dim">{firstLine(summary, 80)}</span>}
+    </td>
+  )
+}
+
+const Last = ({ plan }: { readonly plan: ListedSession["last_plan"] }) => (
+  <td class="fit" data-label="Last plan">
+    {plan === null ? null : (
+      <a href={planHref(plan.plan_id)}>
+        <StateOf plan={plan} />
+      </a>
+    )}
+  </td>
+)
+
+/** The caller's conversations, the one that was active last first. */
 export const SessionsPage = () => {
   const cursor = here.value.query.get("cursor") ?? undefined
   const { data, error } = useResource(
     cursor ?? "",
-    (signal) => bowline.sessions.list({ limit: 50 }).page(cursor, { signal }),
+    (signal) => bowline.sessions.list({ limit: 50, order: "active" }).page(cursor, { signal }),
     { every: 5_000 }
   )
   const page = data.value
@@ -35,6 +65,7 @@ export const SessionsPage = () => {
           head={
             <>
               <th scope="col">Session</th>
+              <th scope="col">Last plan</th>
               <th scope="col">Agents</th>
               <th scope="col" class="number">
                 Messages
@@ -46,12 +77,8 @@ export const SessionsPage = () => {
         >
           {page.sessions.map((session) => (
             <tr key={session.session_id}>
-              <td class="wide">
-                <a href={sessionHref(session.session_id)} title={session.external_session_id ?? undefined}>
-                  {cutMiddle(session.external_session_id ?? shortId(session.session_id), 60)}
-                </a>
-                {session.summary === null ? null : <span class="dim"> {firstLine(session.summary, 80)}</span>}
-              </td>
+              <Name session={session} />
+              <Last plan={session.last_plan} />
               <td class="dim">{session.agents.map(({ name }) => name).join(", ")}</td>
               <td class="fit number" data-label="Messages">
                 {count(session.message_count)}

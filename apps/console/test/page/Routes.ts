@@ -18,6 +18,7 @@ export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "plans", path: "/plans", ready: ".empty" },
   { name: "plan", path: "/plans/plan_unknown", ready: "text=There is no such plan" },
   { name: "sessions", path: "/sessions", ready: ".empty" },
+  { name: "waiting", path: "/waiting", ready: "text=Nothing waits for somebody" },
   { name: "approvals", path: "/approvals", ready: "text=Nothing waits for a decision" },
   { name: "peers", path: "/peers", ready: "main h1" },
   { name: "credentials", path: "/credentials", ready: "main h1" },
@@ -88,7 +89,7 @@ export const withoutTimes = (read: string): string =>
     .replaceAll(/\b(since|until)=[^&\s]*/g, "$1=…")
     .replaceAll(/(plan|session|task|replica)_[0-9a-f-]{6,}/g, "$1_…")
     .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
-    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ s)?(?: ago)?/g, "<time>")
+    .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ (?:s|min))?(?: ago)?/g, "<time>")
     .replaceAll(/\b(?:just )?now\b/g, "<time>")
     .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
     .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")

@@ -29,6 +29,11 @@ export const describe = (frame: PlanFrame, view: PlanView): string | undefined =
       const { position } = frame.data
       return `… waits for its session, place ${position}. Who has it: bowline plans --session ${session} --state running`
     }
+    case "waiting": {
+      const { kind, plan_id, task_id } = frame.data
+      if (task_id === null || kind === "account") return undefined
+      return `  ${kind}: bowline answer ${plan_id} ${task_id} ${kind === "result" ? "--result JSON" : '--text "…"'}`
+    }
     case "task.finished": {
       const { state } = frame.data
       if (!handedBack.includes(state)) return undefined

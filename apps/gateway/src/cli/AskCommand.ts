@@ -78,7 +78,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
   const frames = gateway.client.plan(payload, { idempotencyKey: (yield* UuidGenerator)() })
   const seen = Watch.nothing()
   const display = yield* Watch.display(gateway, seen, { asks: true, printsText: !question.json })
-  const watching = yield* Effect.forkScoped(Watch.watch(gateway, frames, seen, display))
+  const watching = yield* Effect.forkScoped(Watch.follow(gateway, frames, seen, display))
 
   const cancel = Effect.gen(function* () {
     yield* display.leave("Cancelling the plan. Ctrl-C quits at once")
@@ -109,4 +109,9 @@ const run = Effect.fnUntraced(function* (question: Question) {
 }, Effect.scoped)
 
 /** Asks a gateway one question. */
-export const ask = Command.make("ask", parameters, run).pipe(Command.withDescription("Ask a gateway a question"))
+export const ask = Command.make("ask", parameters, run).pipe(
+  Command.withDescription(
+    "Ask a gateway a question. On a terminal, type a line while the plan runs to add something: it is read at the next step, " +
+      "and with ! in front at once"
+  )
+)

@@ -4,6 +4,7 @@ import { Effect, Layer } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
 import { fromProcess, settingsWithoutEffect } from "../config/GatewayConfig.ts"
+import { answer } from "./AnswerCommand.ts"
 import { ask } from "./AskCommand.ts"
 import { credentials } from "./CredentialsCommand.ts"
 import { doctor } from "./DoctorCommand.ts"
@@ -14,6 +15,7 @@ import * as RunCommand from "./RunCommand.ts"
 import * as ServeCommand from "./ServeCommand.ts"
 import { sessions } from "./SessionsCommand.ts"
 import { tail } from "./TailCommand.ts"
+import { waiting } from "./WaitingCommand.ts"
 
 /** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
 const check = Command.make("check", ServeCommand.own, (own) =>
@@ -32,7 +34,19 @@ const check = Command.make("check", ServeCommand.own, (own) =>
 
 const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
   Command.withDescription("An agent gateway that never gets stuck. Without a subcommand it serves"),
-  Command.withSubcommands([ServeCommand.serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
+  Command.withSubcommands([
+    ServeCommand.serve,
+    ask,
+    tail,
+    plans,
+    cancel,
+    waiting,
+    answer,
+    sessions,
+    credentials,
+    check,
+    doctor
+  ])
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */

@@ -4,6 +4,7 @@ import { styleText } from "node:util"
 import * as Advice from "./Advice.ts"
 import * as Approvals from "./Approvals.ts"
 import * as Progress from "./Progress.ts"
+import * as Steering from "./Steering.ts"
 import * as StatusLine from "./StatusLine.ts"
 import { columnsOf, isWatched } from "./TerminalConfig.ts"
 import { harmless, oneLine, widthOf } from "./TerminalText.ts"
@@ -22,13 +23,15 @@ interface Options {
   readonly byHand: (request: Approvals.ApprovalRequest) => string
   /** Sends a decision. Without it nobody is asked for one. */
   readonly decide?: Approvals.Decide | undefined
+  /** Says a line that is typed to the plan. */
+  readonly say?: Steering.Say | undefined
 }
 
 /**
  * Shows a plan, frame by frame. On a terminal: its text on stdout as it comes, and on stderr a line for what is worth one and a line of
  * status, which goes with the scope. Where stderr is none, only warnings and what somebody has to do, and the answer on stdout when it is whole.
  */
-export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, view }: Options) {
+export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, say, view }: Options) {
   const { stderr, stdout } = process
   const started = yield* Clock.currentTimeMillis
   /** The stream is cut, and is not resumed yet. */
@@ -79,6 +82,8 @@ export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, v
 
   const approvals = decide !== undefined && Approvals.canAsk() ? yield* Approvals.make(line, decide, byHand) : undefined
 
+  const steering = say !== undefined && Approvals.canAsk() ? yield* Steering.make(line, say) : undefined
+
   const onFrame = (frame: PlanFrame, before: PlanView): void => {
     isCut = false
     if (isStreaming) stream(frame)
@@ -102,10 +107,12 @@ export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, v
     onCut: Effect.sync(() => {
       isCut = true
     }),
+    /** The plan that asks what was said too late. */
+    next: Effect.suspend(() => steering?.next(view()) ?? Effect.succeedNone),
     /** The last line, for a terminal only. No status comes after it: the process may end at any moment. */
     leave: (text: string) =>
       Effect.andThen(
-        approvals?.stop ?? Effect.void,
+        Effect.andThen(steering?.stop ?? Effect.void, approvals?.stop ?? Effect.void),
         Effect.sync(() => {
           isLeaving = true
           if (stderr.isTTY) line.line(text)

@@ -6,6 +6,9 @@ import { oneLine, toJson } from "./TerminalText.ts"
 const lasted = (milliseconds: number): string =>
   milliseconds < 1_000 ? `${milliseconds}ms` : Duration.format(Duration.seconds(Math.trunc(milliseconds / 1_000)))
 
+const textOf = ({ entries }: PlanView, entryId: string): string =>
+  entries.find((entry) => entry.entryId === entryId)?.text ?? entryId
+
 /** What a frame says to somebody who watches the plan, if it is worth a line. The view is the one in front of it. */
 export const describe = (frame: PlanFrame, view: PlanView): string | undefined => {
   switch (frame.event) {
@@ -31,6 +34,21 @@ export const describe = (frame: PlanFrame, view: PlanView): string | undefined =
       const { by, decision, note } = frame.data
       return `${decision === "approve" ? "✓" : "✗"} ${decision} by ${by}${note === undefined ? "" : `: ${note}`}`
     }
+    case "inbox.accepted":
+      return `» ${frame.data.by}: ${frame.data.text}`
+    case "inbox.taken":
+      return `✓ taken in step ${frame.data.step}: ${textOf(view, frame.data.entry_id)}`
+    case "inbox.moved": {
+      const { entry_id, moved_to } = frame.data
+      return `→ ${moved_to === null ? "taken back" : `moved to ${moved_to}`}: ${textOf(view, entry_id)}`
+    }
+    case "waiting": {
+      const { agent, expires_at, input, kind, message, tool, url } = frame.data
+      const who = agent ?? tool ?? "the plan"
+      if (kind === "result") return `? ${tool} waits for its result until ${expires_at}: ${toJson(input)}`
+      const what = [message, url].filter((one) => one !== undefined).join(" ")
+      return `? ${who} waits for ${kind === "answer" ? "an answer" : "an account"} until ${expires_at}: ${what}`
+    }
     case "compaction": {
       const { messages_compacted, tokens_after, tokens_before } = frame.data
       return `${messages_compacted} messages compacted: ${tokens_before} → ${tokens_after} tokens`
@@ -52,6 +70,8 @@ const doing = ({ approvals, queue, stage, steps, tasks }: PlanView): string => {
   switch (stage) {
     case "queue":
       return `waiting for the session, place ${queue?.position ?? 1}`
+    case "client":
+      return `waiting for somebody: ${tasks.flatMap(({ endedAt, tool }) => (endedAt === null ? [tool] : [])).join(", ")}`
     case "tool":
       return tasks.flatMap(({ endedAt, tool }) => (endedAt === null ? [tool] : [])).join(", ")
     case "backoff":

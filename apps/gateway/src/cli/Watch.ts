@@ -1,8 +1,9 @@
 import { type Final, initialView, type PlanFrame, type PlanView, reduce } from "@bowline/client"
 import type { BowlineError } from "@bowline/client/effect"
-import { Deferred, Effect, Queue, Stream } from "effect"
+import { Deferred, Effect, Option, Queue, Stream } from "effect"
 import { toDecide } from "./Advice.ts"
 import type { Decide } from "./Approvals.ts"
+import type { Say } from "./Steering.ts"
 import { type Ended, failed } from "./Ended.ts"
 import { explain, type GatewayClient, neverBegun } from "./GatewayClient.ts"
 import { printLine, tell } from "./Output.ts"
@@ -13,7 +14,7 @@ import { toJson } from "./TerminalText.ts"
 export interface Seen {
   view: PlanView
   /** The id of the plan, once its first frame has come. */
-  readonly named: Deferred.Deferred<string>
+  named: Deferred.Deferred<string>
 }
 
 export const nothing = (): Seen => ({ view: initialView, named: Deferred.makeUnsafe() })
@@ -31,11 +32,17 @@ export const display = (
 ) => {
   const decide: Decide = ({ data: { plan_id, task_id } }, { decision, note }) =>
     client.use((bowline, signal) => bowline.plans.approve(plan_id, task_id, decision, { note, signal }))
+  const say: Say = ({ text, when }) =>
+    Effect.flatMap(
+      Effect.suspend(() => Deferred.await(seen.named)),
+      (id) => client.use((bowline, signal) => bowline.inbox.send(id, { type: "text", text, when }, { signal }))
+    )
   return PlanDisplay.make({
     view: () => seen.view,
     printsText,
     byHand: (request) => toDecide(request, url, hasKey),
-    decide: asks ? decide : undefined
+    decide: asks ? decide : undefined,
+    say: asks ? say : undefined
   })
 }
 
@@ -78,6 +85,23 @@ export const watch = (
     Effect.mapError((error) => explain(gateway.url, error))
   )
 }
+
+/** Reads a plan, and behind its end the one that asks what was said to it too late. */
+export const follow = Effect.fnUntraced(function* (
+  gateway: GatewayClient,
+  frames: Stream.Stream<PlanFrame, BowlineError>,
+  seen: Seen,
+  display: Display & { readonly next: Effect.Effect<Option.Option<string>> }
+) {
+  let stream = frames
+  for (;;) {
+    yield* watch(gateway, stream, seen, display)
+    const next = yield* display.next
+    if (Option.isNone(next)) return
+    Object.assign(seen, nothing())
+    stream = gateway.client.attach(next.value)
+  }
+})
 
 /** Without what every frame has. */
 const payloadOf = <Payload extends object>(data: Payload) => {

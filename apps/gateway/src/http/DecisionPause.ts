@@ -1,23 +1,36 @@
 import { Effect, Latch } from "effect"
 
-/** Where a stream ends before its plan: only a decision is waited for. `look` is called after the frames that were read. */
+/** Where a stream ends before its plan: only the client is waited for. `look` is called after the frames that were read. */
 export interface DecisionPause {
   readonly look: () => void
   readonly reached: Effect.Effect<void>
 }
 
-/** How long a decision that is stored may take to arrive after its request: stored frames come page by page. */
+/** How long what the client has brought may take to arrive after its request: stored frames come page by page. */
 const arrivesWithin = "20 millis"
 
+/** How long a call that has not told yet that it has begun may run until it is asked after again. */
+const asksEvery = "250 millis"
+
 /**
- * Where an answer ends before its plan: only a decision is waited for, which comes in another request. `leave` makes sure that the plan
- * runs on without its reader.
+ * Where an answer ends before its plan: only something is waited for that comes in another request. `isIdle` says whether the frames that
+ * were read are all that there is to tell. `leave` makes sure that the plan runs on without its reader.
  */
-export const make = (waits: () => boolean, leave: Effect.Effect<void>): DecisionPause => {
+export const make = (
+  waits: () => boolean,
+  leave: Effect.Effect<void>,
+  isIdle: Effect.Effect<boolean> = Effect.succeed(true)
+): DecisionPause => {
   const mayWait = Latch.makeUnsafe(false)
-  const isWaiting = Effect.map(Effect.andThen(mayWait.await, Effect.sleep(arrivesWithin)), () => {
+  const isWaiting = Effect.gen(function* () {
+    yield* mayWait.await
+    yield* Effect.sleep(arrivesWithin)
     mayWait.closeUnsafe()
-    return waits()
+    while (waits()) {
+      if (yield* isIdle) return waits()
+      yield* Effect.sleep(asksEvery)
+    }
+    return false
   })
   return {
     look: () => {

@@ -1,3 +1,5 @@
+import { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { RevertRequest } from "@bowline/protocol/unstable/session/SessionsApi"
@@ -10,6 +12,8 @@ import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { answer, Refused } from "../http/Refusals.ts"
 import { readJson, readNothing } from "../http/RequestBody.ts"
+
+const otherOrder = { path: ["cursor"], message: "Expected the next_cursor of a page in the same order" }
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -25,8 +29,19 @@ export const layer = HttpApiBuilder.group(
     return handlers
       .handle("list", ({ query }) =>
         Effect.gen(function* () {
-          const { items, next } = yield* sessions.list(yield* Caller, query)
-          return { sessions: items, next_cursor: next }
+          const caller = yield* Caller
+          const { cursor, limit, order } = query
+          if (order === "active") {
+            if (cursor?.at === null) return yield* new InvalidRequest({ issues: [otherOrder] })
+            const at = cursor === undefined ? {} : { cursor: { at: fromMillis(cursor.at), ordinal: cursor.ordinal } }
+            const { items, next } = yield* sessions.recent(caller, { limit, ...at })
+            return { sessions: items, next_cursor: next === null ? null : { ...next, at: Date.parse(next.at) } }
+          }
+          const { items, next } = yield* sessions.list(
+            caller,
+            cursor === undefined ? { limit } : { limit, cursor: cursor.ordinal }
+          )
+          return { sessions: items, next_cursor: next === null ? null : { at: null, ordinal: next } }
         }).pipe(answer)
       )
       .handle("get", ({ params }) =>

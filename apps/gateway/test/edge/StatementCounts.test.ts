@@ -14,6 +14,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, Redacted, Schema, Stream, Tracer } from "effect"
 import { rpc } from "../../src/edge/a2a/Binding.ts"
 import * as TaskCalls from "../../src/edge/a2a/TaskCalls.ts"
+import { open } from "../../src/edge/a2a/TaskReader.ts"
 import * as StoredResponses from "../../src/edge/response/StoredResponses.ts"
 import { databases } from "../plan/Databases.ts"
 import { echo } from "./response/ToldEvents.ts"
@@ -77,6 +78,15 @@ describe("a client that asks again and again", () => {
         const cancelled = yield* counted(Effect.flip(cancel))
         assert.strictEqual(cancelled.statements, 1)
         assert.include(cancelled.given, { error: "TaskNotCancelable" })
+
+        // What a message to the task, and a place that is to be notified, have to know of it.
+        const opened = yield* counted(open(services, anonymous, id, {}))
+        assert.strictEqual(opened.statements, 1)
+        assert.deepInclude(opened.given.fold.task.status, { standing: "completed" })
+        // By all of their events it is the same.
+        const byEvents = yield* open({ ...services, store: yield* PlanStore }, anonymous, id, { after: "0" })
+        assert.deepStrictEqual(opened.given.fold.task, byEvents.fold.task)
+        assert.deepStrictEqual(opened.given.at, byEvents.at)
 
         const sessions = yield* SessionStore
         const list = yield* counted(

@@ -292,3 +292,36 @@ describe.each(Object.entries(stores))("the deletion of a session, %s", (_, store
     })
   )
 })
+
+describe.each(Object.entries(stores))("the sessions of a caller, %s", (_, store) => {
+  it.live("are listed newest first, or by their last activity, each with its first question and its newest plan", () =>
+    Effect.gen(function* () {
+      const { url } = yield* startOn(store)(() => [say("ok")])
+      for (const [session, question] of [
+        ["one", "Which knot?"],
+        ["two", "And now?"],
+        ["three", "Why?"],
+        ["one", "Again?"]
+      ] as const) {
+        yield* ask(url, session, { question })
+      }
+      const list = (query: string) =>
+        Effect.map(send(`${url}/sessions?${query}`), ({ body }) => ({
+          names: (body["sessions"] as ReadonlyArray<Record<string, unknown>>).map((one) => one["external_session_id"]),
+          first: (body["sessions"] as ReadonlyArray<Record<string, unknown>>)[0],
+          next: body["next_cursor"] as string
+        }))
+      assert.deepStrictEqual((yield* list("")).names, ["three", "two", "one"])
+      const recent = yield* list("order=active&limit=2")
+      assert.deepStrictEqual(recent.names, ["one", "three"])
+      assert.deepNestedInclude(recent.first, { first_question: "Which knot?", "last_plan.state": "completed" })
+      const rest = yield* list(`order=active&limit=2&cursor=${recent.next}`)
+      assert.deepStrictEqual([rest.names, rest.next], [["two"], null])
+      const newest = yield* list("limit=2")
+      assert.deepStrictEqual((yield* list(`limit=2&cursor=${newest.next}`)).names, ["one"])
+      for (const wrong of ["order=other", `order=active&cursor=${newest.next}`, "order=active&cursor=Zm9v"]) {
+        assert.strictEqual((yield* send(`${url}/sessions?${wrong}`)).status, 400, wrong)
+      }
+    })
+  )
+})

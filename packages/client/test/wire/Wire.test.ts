@@ -1,16 +1,19 @@
 import type { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import type { NewEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
+import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import type { Compacted, Session } from "@bowline/domain/session/Session"
 import type { Peer } from "@bowline/protocol/unstable/peer/PeersApi"
 import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import type { Brand } from "effect"
 import { readFileSync } from "node:fs"
 import { assert, describe, expectTypeOf, it } from "vitest"
+import type * as InboxWire from "../../src/InboxWire.ts"
 import type * as OperatorWire from "../../src/OperatorWire.ts"
 import type * as Wire from "../../src/Wire.ts"
 import { files } from "./makeWire.ts"
@@ -49,9 +52,12 @@ describe("Wire", () => {
     same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
     same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
     same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)
+    same<OperatorWire.ListedSession, (typeof ListedSession)["Encoded"]>().bothWays(true)
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
+    same<InboxWire.NewEntry, (typeof NewEntry)["Encoded"]>().bothWays(true)
+    same<InboxWire.Waiting, (typeof Waiting)["Encoded"]>().bothWays(true)
     same<OperatorWire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
     same<OperatorWire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
     same<OperatorWire.Overview, (typeof Overview)["Encoded"]>().bothWays(true)

@@ -32,9 +32,13 @@ const bodies = [
   "Plan",
   "PlanSummary",
   "Session",
+  "ListedSession",
   "Message",
   "PendingApproval",
   "Approval",
+  "NewEntry",
+  "AcceptedEntry",
+  "Waiting",
   "Preset",
   "Credential",
   "Peer",
@@ -184,8 +188,11 @@ const declare = (name: string, schema: JsonSchema): string => {
   return `export type ${name} =${text.startsWith("\n") ? "" : " "}${text}\n`
 }
 
-/** What operators look at. */
-const operators = new Set(["Credential", "Peer", "McpServerStatus", "Overview"])
+/** Types with a file of their own: what operators look at, and what is said to plans. */
+const own: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "InboxWire.ts": ["NewEntry", "AcceptedEntry", "Waiting"],
+  "OperatorWire.ts": ["ListedSession", "Credential", "Peer", "McpServerStatus", "Overview"]
+}
 
 const made = `// Made of the schemas of the API by \`node packages/client/test/wire/makeWire.ts\`. A test says when it has to be made again.
 `
@@ -194,22 +201,21 @@ const json = `/** Any value of JSON. */
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
 `
 
-const declared = named.map(([name, schema]) => ({
-  name,
-  text: declare(name, schema),
-  isOperators: operators.has(name)
-}))
-const common = declared.filter(({ isOperators }) => !isOperators)
+const declared = named.map(([name, schema]) => ({ name, text: declare(name, schema) }))
 const textOf = (types: typeof declared): string => types.map(({ text }) => text).join("\n")
-const ofOperators = textOf(declared.filter(({ isOperators }) => isOperators))
-const used = common.filter(({ name }) => new RegExp(`\\b${name}\\b`).test(ofOperators)).map(({ name }) => name)
-const imported = `import type { ${used.join(", ")} } from "./Wire.ts"\n`
+const common = declared.filter(({ name }) => !Object.values(own).flat().includes(name))
+
+const renderOwn = (names: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const text = textOf(declared.filter(({ name }) => names.includes(name)))
+  const used = ["Json", ...common.map(({ name }) => name)].filter((name) => new RegExp(`\\b${name}\\b`).test(text))
+  return [made, `import type { ${used.join(", ")} } from "./Wire.ts"\n`, text]
+}
 
 /** The texts of the files, by their URLs. */
 export const files: ReadonlyMap<URL, string> = new Map(
   Object.entries({
     "Wire.ts": [made, json, textOf(common), renderFrames(schemaOf(Schema.toType(SseFrame)))],
-    "OperatorWire.ts": [made, imported, ofOperators]
+    ...Object.fromEntries(Object.entries(own).map(([file, names]) => [file, renderOwn(names)]))
   }).map(([name, parts]) => [new URL(`../../src/${name}`, import.meta.url), parts.join("\n")])
 )
 

@@ -120,12 +120,19 @@ export const ClientTool = Schema.Struct({
 export type ClientTool = typeof ClientTool.Type
 
 /**
+ * The plan answers in legs: an answer ends where the plan waits for results of the client, which come with the next request. So nobody has to read
+ * it while it waits. Unless they are `parallel`, at most one of its calls waits for the client at a time.
+ */
+export const Legs = Schema.Struct({ parallel: Schema.Boolean })
+export type Legs = typeof Legs.Type
+
+/**
  * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's. With a `call` the plan makes that call alone, and its result is the answer; the question only names it.
+ * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With a `call` the plan makes that call alone, and its result is the answer; the question only names it.
  *
  * @example
  * ```ts
@@ -157,6 +164,7 @@ export const PlanRequest = Schema.Struct({
   sampling: Schema.optionalKey(Sampling),
   session_ttl_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))),
   task_message: Schema.optionalKey(TaskMessage),
+  legs: Schema.optionalKey(Legs),
   call: Schema.optionalKey(SkillCall),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
@@ -192,7 +200,7 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs"])
 )
 
 /** A request that says how its plan is run. */

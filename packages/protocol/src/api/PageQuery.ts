@@ -5,6 +5,8 @@ import { Base64Url } from "effect/encoding"
 /** A parameter of a query. It may not be repeated. */
 export const Parameter = Schema.String.annotate({ message: "Expected one value" })
 
+const nextCursor = "Expected the next_cursor of a page"
+
 const decodeCursor = (text: string): Option.Option<number> =>
   Base64Url.decodeString(text).pipe(
     Result.getSuccess,
@@ -19,10 +21,27 @@ export const Cursor = Parameter.annotate({ description: "The `next_cursor` of th
     SchemaTransformation.transformEffect({
       decode: (text) =>
         Option.match(decodeCursor(text), {
-          onNone: () => Effect.fail(new SchemaIssue.InvalidValue({ message: "Expected the next_cursor of a page" })),
+          onNone: () => Effect.fail(new SchemaIssue.InvalidValue({ message: nextCursor })),
           onSome: Effect.succeed
         }),
       encode: (start: number) => Effect.succeed(Base64Url.encode(String(start)))
+    })
+  )
+)
+
+/** Where a page starts that is ordered by time: behind the entry with this time, in milliseconds, and this number. Without a time it is a `Cursor`. */
+export const TimeCursor = Parameter.annotate({ description: "The `next_cursor` of the page before" }).pipe(
+  Schema.decodeTo(
+    Schema.Struct({ at: Schema.NullOr(Schema.Int), ordinal: Schema.Int }),
+    SchemaTransformation.transformEffect({
+      decode: (text) => {
+        const found = /^(?:(\d{1,15})\.)?(\d{1,15})$/.exec(Result.getOrElse(Base64Url.decodeString(text), () => ""))
+        return found === null
+          ? Effect.fail(new SchemaIssue.InvalidValue({ message: nextCursor }))
+          : Effect.succeed({ at: found[1] === undefined ? null : Number(found[1]), ordinal: Number(found[2]) })
+      },
+      encode: ({ at, ordinal }: { readonly at: number | null; readonly ordinal: number }) =>
+        Effect.succeed(Base64Url.encode(at === null ? String(ordinal) : `${at}.${ordinal}`))
     })
   )
 )

@@ -1,9 +1,10 @@
 import { Compacted, Session } from "@bowline/domain/session/Session"
+import { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import { Message, MessageId } from "@bowline/domain/session/Message"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { pageEnd, pageQuery } from "../api/PageQuery.ts"
+import { pageEnd, pageQuery, TimeCursor } from "../api/PageQuery.ts"
 import {
   Internal,
   InvalidRequest,
@@ -18,16 +19,23 @@ import {
 export const RevertRequest = Schema.Struct({ to_message_id: MessageId })
 
 const session = Session.annotate({ identifier: "Session" })
+const listed = ListedSession.annotate({ identifier: "ListedSession" })
+const orders = ["created", "active"] as const
+const order = Schema.Literals(orders).annotate({
+  description:
+    "What comes first: the session that was `created` last, which is the default, or the one that was `active` last",
+  message: `Expected ${orders.join(" or ")}`
+})
 const id = { id: Schema.String.annotate({ description: "The gateway's id of the session, or your own" }) }
 const failures = [Unavailable, Internal] as const
 
 export class SessionsApi extends HttpApiGroup.make("sessions")
   .add(
     HttpApiEndpoint.get("list", "/sessions", {
-      query: pageQuery,
-      success: Schema.Struct({ sessions: Schema.Array(session), ...pageEnd }),
+      query: { ...pageQuery, cursor: Schema.optionalKey(TimeCursor), order: Schema.optionalKey(order) },
+      success: Schema.Struct({ sessions: Schema.Array(listed), next_cursor: Schema.NullOr(TimeCursor) }),
       error: [InvalidRequest, ...failures]
-    }).annotate(OpenApi.Summary, "Your sessions, newest first"),
+    }).annotate(OpenApi.Summary, "Your sessions, newest first, or by their last activity"),
     HttpApiEndpoint.get("get", "/sessions/:id", {
       params: id,
       success: session,

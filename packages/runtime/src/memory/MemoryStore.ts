@@ -10,8 +10,8 @@ import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { InboxStore } from "../store/InboxStore.ts"
-import { Notices } from "../store/Notices.ts"
-import { gistOf, Memory } from "./internal/Memory.ts"
+import { type Notice, Notices } from "../store/Notices.ts"
+import { gistOf, Memory, wake } from "./internal/Memory.ts"
 import type { PlanRecord } from "./internal/MemoryRecords.ts"
 import { makeCommit } from "./internal/MemoryCommits.ts"
 import { makeCreate } from "./internal/MemoryCreations.ts"
@@ -19,7 +19,7 @@ import { pageOf } from "./internal/MemoryEvents.ts"
 import { guardOf, makeTakeOver } from "./internal/MemoryTakeOvers.ts"
 import { makeInboxStore } from "./internal/MemoryInboxes.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
-import { makeSessionStore } from "./internal/MemorySessions.ts"
+import { makeSessionStore, previewOf } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
 import { makeOverviewStore } from "./internal/MemoryOverview.ts"
@@ -44,9 +44,6 @@ export type {
   SessionStore,
   TaskStore
 }
-
-/** The first 200 characters, none of them cut in half. */
-const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
 
 const passes = ({ plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
   const { agent, error_code, metadata = [], model, q, reason, session, since, states, tool, until } = filter
@@ -113,7 +110,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const found = Array.from(memory.plans.values()).filter(
         (record) => record.owner === (owner ?? record.owner) && record.ordinal < end && passes(record, filter)
       )
-      return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, preview(question)))
+      return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, previewOf(question)))
     }),
   events: (id, after, limit) => Effect.sync(() => pageOf(memory.plans.get(id)?.events ?? [], after, limit)),
   reading: (id) => {
@@ -134,12 +131,14 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
     ),
   takeOver: makeTakeOver(memory),
-  requestAbort: (id, reason) =>
+  requestAbort: (id, reason, isUnread = false) =>
     Effect.suspend(() => {
       const record = memory.open.get(id)
-      if (record === undefined) return Effect.void
+      const needsReader = record?.plan.state === "waiting" && record.preferences.on_disconnect === "cancel"
+      if (record === undefined || (isUnread && !needsReader)) return Effect.void
       record.abort ??= reason
-      return notices.publish([{ _tag: "AbortRequested", plan_id: id }])
+      const told: Notice = { _tag: "AbortRequested", plan_id: id }
+      return notices.publish(wake(record, "abort") ? [told, { _tag: "PlansLeft" }] : [told])
     }),
   abortRequests: (replica) =>
     Effect.sync(() =>

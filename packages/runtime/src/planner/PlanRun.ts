@@ -35,6 +35,8 @@ interface Given extends PlanStart {
   readonly journal: Journal
   /** What is said to it. */
   readonly inbox: PlanInbox
+  /** Runs a wait for a client whose answers end with it: meanwhile nobody has to read the plan. */
+  readonly unread: <A, E>(wait: Effect.Effect<A, E>) => Effect.Effect<A, E>
   readonly uuid: () => string
   readonly measureCall: MeasureCall
 }
@@ -45,10 +47,11 @@ export interface PlanAnswer {
   readonly parts: ReadonlyArray<MessagePart>
 }
 
-/** What ends a plan from outside: an abort, a hand-over to the next process, or a journal that may not write any more. */
+/** What ends a plan from outside: an abort, a hand-over to the next process, or to whoever it waits for, or a journal that may not write any more. */
 export type Ending =
   | { readonly _tag: "Aborted"; readonly reason: AbortReason }
   | { readonly _tag: "HandedOver" }
+  | { readonly _tag: "Parked" }
   | { readonly _tag: "Stopped"; readonly why: Stopped }
 
 /** What a plan was doing when it ended. */
@@ -84,8 +87,6 @@ export class PlanRun {
   #step: StepState | undefined
   #day: string | undefined
   #hasSpoken: boolean
-  /** How many calls wait with a connection that nobody else can hold. */
-  #heldOpen = 0
   #ending: Ending | undefined
   #tell: (ending: Ending) => void = () => undefined
   #complete: (answer: PlanAnswer, mayGoOn: boolean) => Effect.Effect<boolean> = () => Effect.succeed(true)
@@ -213,18 +214,10 @@ export class PlanRun {
     else this.abort(reason)
   }
 
-  /** Whether nothing that the plan waits for needs this process: see `CallQuestion.isHeldOpen`. */
-  get mayPark(): boolean {
-    return this.#heldOpen === 0
-  }
-
-  /** The plan stays in this process for as long as the effect runs. */
-  holdOpen<A>(waiting: Effect.Effect<A>): Effect.Effect<A> {
-    return Effect.acquireUseRelease(
-      Effect.sync(() => this.#heldOpen++),
-      () => waiting,
-      () => Effect.sync(() => this.#heldOpen--)
-    )
+  /** The plan is parked: no process has it now. */
+  park(): void {
+    this.#elsewhere = "handed over"
+    this.#end({ _tag: "Parked" })
   }
 
   /**

@@ -2,7 +2,7 @@ import type { ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId, ToolKind } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Duration, Effect, Option, type Schema } from "effect"
+import { Clock, Duration, Effect, Option, type Schema, Semaphore } from "effect"
 import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../remote/PeerClient.ts"
 import * as Monotonic from "../process/Monotonic.ts"
@@ -80,18 +80,23 @@ class StepCalls {
   readonly #run: PlanRun
   readonly #options: Options
   readonly #places: Places
+  /** Undefined if calls of the client's tools may wait side by side. */
+  readonly #turns: Semaphore.Semaphore | undefined
 
   constructor(run: PlanRun, options: Options) {
     this.#run = run
     this.#options = options
     this.#places = new Places(options.concurrency)
+    this.#turns = run.given.request.legs?.parallel === false ? Semaphore.makeUnsafe(1) : undefined
   }
 
   /** Makes a call once it may be made, or refuses it, and gives its result to the model. */
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
     const prepared = yield* this.#options.admit(run, call)
-    const result = yield* run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
+    const made = run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
+    const isOfClient = prepared._tag !== "Refused" && prepared.tool.kind === "client"
+    const result = yield* isOfClient && this.#turns !== undefined ? this.#turns.withPermit(made) : made
     // The last tool has ended, and other calls still wait.
     const { stage } = run
     if (stage === "approval" || stage === "client") run.given.journal.append([run.progressed(stage)], [])
@@ -202,13 +207,13 @@ class StepCalls {
     const run = this.#run
     const { task_id } = part
     const { journal, request, resumed } = run.given
-    const { kind, isHeldOpen, mark, round, schema, ...shown } = question
+    const { kind, mark, round, schema, ...shown } = question
     const { timeoutMs = request.preferences.wait_timeout_ms, ...said } = shown
     const known = resumed?.waits.get(task_id)
     const opened = known?.kind === kind && known.round === round ? known : undefined
     const used = run.inbox.hasSettled(task_id) ? undefined : opened?.settlement
-    const open = Effect.gen(function* () {
-      const expires_at = fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
+    const open = Effect.fnUntraced(function* (expires_at: string) {
+      yield* journal.keepUp
       const call = { task_id, kind, round, tool: part.tool, agent: tool.agent, input, expires_at }
       const { data = null, message = null, url = null } = said
       const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null, mark: mark ?? null }
@@ -218,10 +223,10 @@ class StepCalls {
       )
     })
     const waiting = Effect.gen(function* () {
-      yield* journal.keepUp
-      if (opened === undefined) yield* open
+      const expires_at = opened?.expires_at ?? fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
+      if (opened === undefined) yield* open(expires_at)
       else journal.append([run.progressed(run.stage)], [])
-      const settlement = yield* run.inbox.wait(task_id, round)
+      const settlement = yield* run.inbox.wait({ task_id, kind, round, expires_at })
       journal.append(run.inbox.use(settlement), [])
       // Before anything is done with it: so it is used in this call, whoever finishes that.
       yield* journal.flush
@@ -233,8 +238,7 @@ class StepCalls {
       })
     )
     if (used !== undefined) return Effect.succeed(used)
-    const asking = run.stages.instead("tool", "client")(waiting)
-    return isHeldOpen === true ? run.holdOpen(asking) : asking
+    return run.stages.instead("tool", "client")(kind === "result" ? run.given.unread(waiting) : waiting)
   }
 
   /** Tells what a call says on its way. */

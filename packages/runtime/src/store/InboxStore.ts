@@ -8,7 +8,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Context, Duration, type Effect, type Schema } from "effect"
+import { Context, Duration, type Effect, type Option, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import { canonicalJson } from "./CanonicalJson.ts"
 import type { Page, PageRequest } from "./Page.ts"
@@ -44,7 +44,13 @@ export interface Accepting {
  * content. `Completed` is a text for a plan that has completed: nothing is written.
  */
 export type Accepted =
-  | { readonly _tag: "Accepted" | "Known"; readonly entry_id: EntryId; readonly moved_to: PlanId | null }
+  | {
+      readonly _tag: "Accepted" | "Known"
+      readonly entry_id: EntryId
+      readonly moved_to: PlanId | null
+      /** Of a plan that was parked: it is `woken`, or it stays, and its frame of the entry is written (`told`). */
+      readonly parked?: "woken" | "told"
+    }
   | { readonly _tag: "Completed"; readonly owner: CallerName }
 
 /** A text that the plan has not taken. `isTold` says whether readers have seen it in its present state. */
@@ -159,6 +165,8 @@ export class InboxStore extends Context.Service<
     readonly move: (accepting: Accepting, to: PlanId) => Effect.Effect<void, StorageError>
     /** What the call waits for, or waited for last. */
     readonly find: (wait: WaitId, owner: CallerName | undefined) => Effect.Effect<OpenWait, NotFound | StorageError>
+    /** The owner's plan of the call that waits, or has waited. */
+    readonly planOfCall: (owner: CallerName, task: TaskId) => Effect.Effect<Option.Option<PlanId>, StorageError>
     /** The plan that has the entry. */
     readonly planOf: (entry: EntryId) => Effect.Effect<PlanId | undefined, StorageError>
     /** Takes a text back that was not taken. Idempotent. */

@@ -2,6 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message, MessageId } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
+import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Effect } from "effect"
 import type { LeaseLost } from "./LeaseStore.ts"
@@ -42,6 +43,22 @@ export interface Compaction {
   readonly prior_seq: number
 }
 
+/** Where a page of sessions by their activity starts: behind the one that was active `at` (ISO 8601 in UTC), and then by their `ordinal`. */
+export interface RecentCursor {
+  readonly at: string
+  readonly ordinal: number
+}
+
+export interface RecentRequest {
+  readonly limit: number
+  readonly cursor?: RecentCursor
+}
+
+export interface RecentPage {
+  readonly items: ReadonlyArray<ListedSession>
+  readonly next: RecentCursor | null
+}
+
 /** Sessions and their histories. Plans write their part of a session through `PlanStore`. */
 export class SessionStore extends Context.Service<
   SessionStore,
@@ -49,7 +66,9 @@ export class SessionStore extends Context.Service<
     /** The session with this id: the gateway's, or the one that the owner gave. Another owner's session is not found. */
     readonly find: (owner: CallerName, id: string) => Effect.Effect<Session, NotFound | StorageError>
     /** The owner's sessions, newest first. */
-    readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<Session>, StorageError>
+    readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<ListedSession>, StorageError>
+    /** The owner's sessions, the one that was active last first. One that becomes active meanwhile is on none of the later pages. */
+    readonly recent: (owner: CallerName, page: RecentRequest) => Effect.Effect<RecentPage, StorageError>
     /** The whole history in order, with the messages that were compacted. */
     readonly messages: (session: SessionId, page: PageRequest) => Effect.Effect<Page<Message>, StorageError>
     /** One message of the history. */

@@ -65,8 +65,6 @@ export interface CallQuestion {
   readonly url?: string
   /** By what the next process knows the question again, or goes on from it. Nobody else sees it. */
   readonly mark?: string
-  /** Whoever asks holds a connection open meanwhile: the plan cannot be parked, and the next process cannot resume the call. */
-  readonly isHeldOpen?: boolean
 }
 
 /** Whether a tool is still what its caller knows it to be. A call of one that has changed needs an approval. */

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { Deferred, Duration, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { PlanFrame } from "../../src/store/EventRow.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
@@ -176,6 +176,49 @@ describe("LivePlan", () => {
         yield* TestClock.adjust(1)
         assert.strictEqual(abandoned(), 1)
       })
+    )
+
+    it.effect("is not abandoned while it waits for a client, nor until that one has come back and left", () =>
+      Effect.gen(function* () {
+        const { live, abandoned } = yield* make
+        const before = yield* comes(enter(live))
+        const wait = yield* Deferred.make<void>()
+        const waiting = yield* Effect.forkChild(live.holdWhile(Deferred.await(wait)), { startImmediately: true })
+        yield* before.leaves
+        // Somebody else looks in on it.
+        yield* (yield* comes(enter(live))).leaves
+        assert.strictEqual(abandoned(), 0)
+        yield* Deferred.succeed(wait, undefined)
+        yield* Fiber.join(waiting)
+        assert.strictEqual(abandoned(), 0)
+        const back = yield* comes(enter(live))
+        assert.strictEqual(abandoned(), 0)
+        yield* back.leaves
+        assert.strictEqual(abandoned(), 1)
+      })
+    )
+
+    it.effect(
+      "is abandoned when the client leaves that came back before the wait was over, but not with one from before",
+      () =>
+        Effect.gen(function* () {
+          const { live, abandoned } = yield* make
+          const before = yield* comes(enter(live))
+          const wait = yield* Deferred.make<void>()
+          const waiting = yield* Effect.forkChild(live.holdWhile(Deferred.await(wait)), { startImmediately: true })
+          yield* Deferred.succeed(wait, undefined)
+          yield* Fiber.join(waiting)
+          yield* before.leaves
+          assert.strictEqual(abandoned(), 0)
+          const next = yield* Deferred.make<void>()
+          const again = yield* Effect.forkChild(live.holdWhile(Deferred.await(next)), { startImmediately: true })
+          const back = yield* comes(enter(live))
+          yield* Deferred.succeed(next, undefined)
+          yield* Fiber.join(again)
+          assert.strictEqual(abandoned(), 0)
+          yield* back.leaves
+          assert.strictEqual(abandoned(), 1)
+        })
     )
 
     it.effect("gives each of two that disconnect its own grace", () =>

@@ -34,7 +34,9 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0025_inboxes": Changes.inboxes,
   "0026_waits": Changes.waits,
   "0027_parking": Changes.parking,
-  "0028_marks": Changes.marks
+  "0028_recent_sessions": Changes.recentSessions,
+  "0029_calls": Changes.calls,
+  "0030_marks": Changes.marks
 }
 
 const table = "bowline_migrations"

@@ -1,9 +1,11 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session } from "@bowline/domain/session/Session"
+import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import { handedBack } from "@bowline/domain/tool/TaskState"
-import { type HandedBack, SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { type HandedBack, type RecentRequest, SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { shownSummary } from "@bowline/runtime/unstable/store/PriorSummaries"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -31,9 +33,20 @@ type SessionRow = SummaryRow &
     readonly agents: ReadonlyArray<AgentSummary> | null
   }
 
-const sessionColumns = `s.id as session_id, s.external_id as external_session_id, s.created_at, s.last_active_at, s.expires_at,
+const sessionColumns = `s.id as session_id, s.external_id as external_session_id, s.created_at, s.last_active_at,
+  greatest(s.expires_at, (
+    select max(w.expires_at) from plans p join waits w on w.plan_id = p.id
+    where p.session_id = s.id and p.state in ('queued', 'running', 'waiting')
+      and w.settled_by is null and w.decision is null and not w.is_expired)) as expires_at,
   ${summaryColumns}, s.last_seq - s.reverted_count as message_count, s.ordinal,
   (select json_agg(a.agent order by a.ordinal) from session_agents a where a.session_id = s.id) as agents`
+
+type ListedRow = SessionRow & Pick<ListedSession, "first_question" | "last_plan">
+
+const listedColumns = `${sessionColumns},
+  (select left(p.question, 200) from plans p where p.session_id = s.id order by p.ordinal limit 1) as first_question,
+  (select json_build_object('plan_id', p.id, 'state', p.state, 'stage', p.stage) from plans p
+    where p.session_id = s.id order by p.ordinal desc limit 1) as last_plan`
 
 const toSession = (row: SessionRow): Session => ({
   session_id: row.session_id,
@@ -45,6 +58,23 @@ const toSession = (row: SessionRow): Session => ({
   agents: row.agents ?? [],
   message_count: row.message_count
 })
+
+const toListed = (row: ListedRow): ListedSession => ({
+  ...toSession(row),
+  first_question: row.first_question,
+  last_plan: row.last_plan
+})
+
+/** Sessions by their activity, by an index. */
+export const listRecent = (sql: SqlClient.SqlClient, owner: CallerName, { cursor, limit }: RecentRequest) =>
+  sql<ListedRow>`
+select ${sql.literal(listedColumns)} from sessions s
+where s.owner = ${owner} ${
+    cursor === undefined
+      ? sql``
+      : sql`and (s.last_active_at, s.ordinal) < (${cursor.at}::timestamptz, ${cursor.ordinal})`
+  }
+order by s.last_active_at desc, s.ordinal desc limit ${limit + 1}`
 
 type MessageRow = Omit<Message, "created_at"> & { readonly created_at: Date }
 
@@ -69,10 +99,18 @@ where s.owner = ${owner} and s.external_id = ${id}`)
       )
     ),
   list: (owner, { limit, cursor }) =>
-    withDeadline(sql<SessionRow>`
-select ${sql.literal(sessionColumns)} from sessions s
+    withDeadline(sql<ListedRow>`
+select ${sql.literal(listedColumns)} from sessions s
 where s.owner = ${owner} ${cursor === undefined ? sql`` : sql`and s.ordinal < ${cursor}`}
-order by s.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toSession))),
+order by s.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toListed))),
+  recent: (owner, page) =>
+    Effect.map(withDeadline(listRecent(sql, owner, page)), (rows) => {
+      const shown = rows.slice(0, page.limit)
+      const last = shown.at(-1)
+      const hasMore = rows.length > page.limit && last !== undefined
+      const next = hasMore ? { at: last.last_active_at.toISOString(), ordinal: Number(last.ordinal) } : null
+      return { items: shown.map(toListed), next }
+    }),
   messages: (session, { limit, cursor = 0 }) =>
     withDeadline(sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages

@@ -1,12 +1,14 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { type OverviewQuery, OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import type { PlanFilter } from "@bowline/runtime/unstable/store/PlanStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { listPlans } from "../../src/plan/internal/ListPlans.ts"
 import * as Queries from "../../src/plan/internal/OverviewQueries.ts"
+import { listRecent } from "../../src/session/SqlSessionStore.ts"
 import { onEmbedded, onPostgres } from "../stores.ts"
 import { fillDays } from "./fillDays.ts"
 
@@ -62,7 +64,7 @@ const overviews = Effect.gen(function* () {
     yield* byIndex(name, Queries.readPlans(sql, query), isOfAll ? /plans_by_time/ : /plans_(of_owner_)?by_time/)
     yield* byIndex(name, Queries.readTools(sql, query), /tasks_by_time/)
     yield* byIndex(name, Queries.readCalls(sql, query), /tasks_by_time/)
-    yield* byIndex(name, Queries.readOpen(sql, query), /plans_open|plans_newest_by_state/)
+    yield* byIndex(name, Queries.readOpen(sql, query), /plans_not_over|plans_newest_by_state/)
     const { plans: counted, stretches } = yield* store.read(query)
     const sum = Object.values(counted).reduce((sum, count) => sum + count, 0)
     const [found] = yield* sql<{ readonly count: number }>`
@@ -115,11 +117,30 @@ const isAnalyzed = Effect.flatMap(
 select count(*)::int as count from pg_stat_user_tables where relname in ('plans', 'tasks') and last_analyze is not null`
 ).pipe(Effect.delay("2 seconds"), Effect.repeat({ until: ([row]) => row?.count === 2 }))
 
+const sessions = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const { recent } = yield* SessionStore
+  const first = yield* recent(ann, { limit: 50 })
+  assert.isNotNull(first.items[0]?.last_plan)
+  assert.isNotNull(first.next)
+  for (const page of [{ limit: 50 }, { limit: 50, cursor: first.next ?? { at: "", ordinal: 0 } }]) {
+    const statement = () => listRecent(sql, ann, page)
+    yield* byIndex(
+      "sessions by activity",
+      statement(),
+      isMeasured ? /sessions_by_activity/ : /Index Scan.* on sessions/
+    )
+    assert.notMatch(yield* explain(statement()), /Seq Scan on sessions/)
+    yield* measured("sessions by activity", Effect.suspend(statement))
+  }
+})
+
 const looked = Effect.fnUntraced(function* <E, R>(analyzed: Effect.Effect<unknown, E, R>) {
   yield* fillDays(plans, days)
   yield* analyzed
   yield* overviews
   yield* lists
+  yield* sessions
 })
 
 describe("of many plans, an overview and each filter of a list", () => {

@@ -2,7 +2,8 @@ import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
 import type { ServedTask, ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
 import { TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { NotFound } from "@bowline/domain/plan/Refusal"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
@@ -71,9 +72,15 @@ export const chainAt = Effect.fnUntraced(function* ({ tasks }: Services, caller:
   return { plan: chain[at] ?? chain[0], next: chain[at + 1] }
 })
 
+/** The plans of the task, with what they have come to. */
+const rowsOf = Effect.fnUntraced(function* ({ tasks }: Services, caller: CallerName, task: PlanId) {
+  const [first, ...later] = yield* tasks.told(caller, [task])
+  return first?.plan.plan_id === task ? ([first, ...later] as const) : yield* new NotFound({ what: "plan" })
+})
+
 /**
- * Reads what is stored of a task. With the id of a change (`after`), those behind it are the ones that were missed. Calls that its
- * client has `decided` about do not wait any more.
+ * Reads what is stored of a task: the rows of its plans, and the events behind what they tell. With the id of a change (`after`) it reads
+ * all events: those behind it are the ones that were missed. Calls that its client has `decided` about do not wait any more.
  */
 export const open = Effect.fnUntraced(
   function* (
@@ -86,7 +93,8 @@ export const open = Effect.fnUntraced(
     if (after !== undefined && seen === undefined) {
       return yield* invalidParams([{ path: "Last-Event-ID", message: "Expected the id of an event of this task" }])
     }
-    const chain = yield* services.tasks.plans(caller, task)
+    // What was missed is told by the events alone.
+    const chain = yield* seen === undefined ? rowsOf(services, caller, task) : services.tasks.plans(caller, task)
     const [first] = chain
     const fold = foldOf(task, first)
     for (const id of decided) fold.decide(id)
@@ -95,12 +103,19 @@ export const open = Effect.fnUntraced(
     const add = (updates: ReadonlyArray<ServedUpdate>) => {
       if (updates.length > 0 && seen !== undefined && isBehind(at, seen)) missed.push(changeAt(at, updates))
     }
-    let plan: TaskPlan = first
+    let plan: TaskPlan & Partial<ToldPlan> = first
     for (;;) {
       // The first plan's beginning is what every reader starts with.
       const begun = fold.begin(plan)
       let updates = at.plan === 0 ? [] : begun
-      for (;;) {
+      const { gist = null } = plan
+      if (gist !== null) {
+        const { events, seq } = yield* PlanGist.read(services.store, { plan: plan.plan, gist })
+        for (const event of events) fold.tell(event, event.seq)
+        // The end is the event before `done`.
+        at = { ...at, seq: fold.hasEnded ? seq - 1 : seq }
+      }
+      while (!fold.hasEnded) {
         const frames = yield* framesBehind(services.store, plan.plan.plan_id, at.seq)
         for (const frame of frames) {
           at = { ...at, seq: frame.seq }
@@ -110,10 +125,12 @@ export const open = Effect.fnUntraced(
           add(updates)
           updates = []
         }
-        if (frames.length === 0 || fold.hasEnded) break
+        if (frames.length === 0) break
       }
       if (!fold.hasEnded) break
-      const { next, plan: settled } = yield* chainAt(services, caller, task, at.plan)
+      const { next, plan: settled } = isSettled(plan.plan)
+        ? { next: chain[at.plan + 1], plan }
+        : yield* chainAt(services, caller, task, at.plan)
       plan = settled
       add([...updates, ...fold.end(settled.plan, next !== undefined)])
       if (next === undefined && settled.cancelled_at !== null) {

@@ -1,21 +1,35 @@
 import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
+import type { Usage } from "@bowline/domain/plan/Usage"
 import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
 import { HttpServerResponse } from "effect/http"
 import * as ChatChunks from "./ChatChunks.ts"
+import type { ChatLeg } from "./ChatLeg.ts"
 import * as OpenAiError from "./OpenAiError.ts"
 import { PlanText } from "./PlanText.ts"
 
 /** The answer to a client that did not ask for a stream: only text that was not retracted. */
 export class ChatAnswer {
   #content = ""
+  readonly #leg: ChatLeg
   readonly #text = new PlanText(true)
 
-  readonly look = (frame: PlanFrame): void => {
-    this.#content += this.#text.next(toEvent(frame))
+  constructor(leg: ChatLeg) {
+    this.#leg = leg
   }
 
-  /** A `chat.completion` of a plan that completed, or the error of its end. */
-  respond(head: ChatChunks.ChatHead, { error, final, usage }: PlanResult): HttpServerResponse.HttpServerResponse {
+  readonly look = (frame: PlanFrame): void => {
+    const event = toEvent(frame)
+    if (this.#leg.next(event)) this.#content += this.#text.next(event)
+  }
+
+  /** A `chat.completion` of a plan that completed, or the error of its end. Without a result it waits for its client. */
+  respond(head: ChatChunks.ChatHead, result: PlanResult | undefined): HttpServerResponse.HttpServerResponse {
+    if (result === undefined) {
+      const content = this.#content === "" ? null : this.#content
+      const message = { role: "assistant", content, refusal: null, tool_calls: this.#leg.calls }
+      return this.#whole(head, message, "tool_calls", this.#leg.usage)
+    }
+    const { error, final } = result
     if (final === undefined) {
       const { body, headers, status } = OpenAiError.fromFailure(
         error ?? { code: "internal", message: "The plan has no end", retryable: false, stage: null }
@@ -23,7 +37,15 @@ export class ChatAnswer {
       return HttpServerResponse.jsonUnsafe(body, { status, headers })
     }
     const { finish_reason, refusal } = ChatChunks.finishOf(final)
-    const message = { role: "assistant", content: this.#content, refusal }
+    return this.#whole(
+      head,
+      { role: "assistant", content: this.#content, refusal },
+      finish_reason,
+      this.#leg.usageAt(final)
+    )
+  }
+
+  #whole(head: ChatChunks.ChatHead, message: object, finish_reason: string, usage: Usage) {
     return HttpServerResponse.jsonUnsafe({
       ...ChatChunks.headOf(head, "chat.completion"),
       choices: [{ index: 0, message, logprobs: null, finish_reason }],

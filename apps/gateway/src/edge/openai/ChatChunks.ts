@@ -4,6 +4,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import { version } from "@bowline/protocol/api/Api"
 import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import * as OpenAiError from "./OpenAiError.ts"
+import { ChatLeg } from "./ChatLeg.ts"
 import { PlanText } from "./PlanText.ts"
 
 /** What stands in every chunk, and in the answer. `created` is in seconds. */
@@ -67,8 +68,12 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
   "text.delta",
   "text.retract",
   "task.started",
+  "task.artifact",
   "task.finished",
   "approval.requested",
+  "approval.resolved",
+  "waiting",
+  "usage",
   "final",
   "error"
 ])
@@ -78,6 +83,7 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
  * behind `[DONE]`, or with an error, with nothing behind it. If `isCut`, it has ended before the plan.
  *
  *   first ──▶ content, reasoning_content ──▶ finish_reason ──▶ usage? ──▶ [DONE]
+ *                          ├───▶ tool_calls ──▶ finish_reason ──▶ usage? ──▶ [DONE]
  *                          └───▶ error
  */
 export class ChatChunks {
@@ -88,10 +94,12 @@ export class ChatChunks {
   readonly #head: string
   readonly #tail: string
   readonly #text: PlanText
+  readonly #leg: ChatLeg
   readonly #tools = new Map<string, string>()
 
-  constructor(head: ChatHead, options: ChatOptions) {
+  constructor(head: ChatHead, options: ChatOptions, leg = new ChatLeg()) {
     this.#options = options
+    this.#leg = leg
     this.#head = `data: ${JSON.stringify(headOf(head, "chat.completion.chunk")).slice(0, -1)},"choices":`
     this.#tail = options.includesUsage ? `,"usage":null}\n\n` : "}\n\n"
     this.#text = new PlanText(options.onRetract === "hold")
@@ -104,7 +112,16 @@ export class ChatChunks {
 
   /** The events for a frame; empty if it shows nothing. */
   next(frame: PlanFrame): string {
-    return this.#isOver || !matters.has(frame.event) ? "" : this.#of(toEvent(frame))
+    if (this.#isOver || !matters.has(frame.event)) return ""
+    const event = toEvent(frame)
+    return this.#leg.next(event) ? this.#of(event) : ""
+  }
+
+  /** Ends the stream where the client is to make calls. */
+  pause(): string {
+    this.#isOver = true
+    const calls = this.#leg.calls.map((call, index) => this.#chunk({ tool_calls: [{ index, ...call }] })).join("")
+    return `${calls}${this.#chunk({}, "tool_calls")}${this.#usage(this.#leg.usage)}data: [DONE]\n\n`
   }
 
   /** Ends the stream for a reason that is not the plan's own. */
@@ -120,14 +137,16 @@ export class ChatChunks {
     const text = this.#content(this.#text.next(event))
     switch (event.event) {
       case "task.started": {
-        const { agent, skill, task_id, tool } = event.data
+        const { agent, kind, skill, task_id, tool } = event.data
+        if (kind === "client") return text
         const name = agent === null || skill === null ? tool : `${agent}.${skill}`
         this.#tools.set(task_id, name)
         return text + this.#progress(`→ ${name} …`)
       }
       case "task.finished": {
         const { duration_ms, state, task_id } = event.data
-        const name = this.#tools.get(task_id) ?? task_id
+        const name = this.#tools.get(task_id)
+        if (name === undefined) return ""
         const end = state === "completed" ? `✓ ${name}` : `✗ ${name} ${state}`
         return this.#progress(`${end} ${seconds(duration_ms)}`)
       }
@@ -154,7 +173,7 @@ export class ChatChunks {
     this.#isOver = true
     const { finish_reason, refusal } = finishOf(final)
     const last = this.#chunk(refusal === null ? {} : { refusal }, finish_reason)
-    return `${last}${this.#usage(final.usage)}data: [DONE]\n\n`
+    return `${last}${this.#usage(this.#leg.usageAt(final))}data: [DONE]\n\n`
   }
 
   #usage(usage: Usage): string {

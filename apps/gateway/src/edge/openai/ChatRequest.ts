@@ -2,24 +2,14 @@ import { GivenPreferences, Metadata, PlanRequest, type ResponseFormat } from "@b
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Result, Schema } from "effect"
+import * as ChatMessages from "./ChatMessages.ts"
 import * as ChatSampling from "./ChatSampling.ts"
+import * as ChatTools from "./ChatTools.ts"
+import type { Brought } from "../leg/ClientResults.ts"
 import { refusals, refusedFields } from "./RefusedFields.ts"
 
 const { given } = ChatSampling
-
-const Part = Schema.Struct({
-  type: Schema.Literals(["text", "refusal"]).annotate({
-    message: "Expected text: the planner takes no images, audio or files"
-  }),
-  text: Schema.optionalKey(Schema.String),
-  refusal: Schema.optionalKey(Schema.String)
-}).check(Schema.makeFilter((part) => part[part.type] !== undefined || "Expected a text in the field of its type"))
-
-const Message = Schema.Struct({
-  role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
-  content: given(Schema.Union([Schema.String, Schema.Array(Part)]))
-})
-type Message = typeof Message.Type
+const { Message, noQuestion } = ChatMessages
 
 const Format = Schema.Union([
   Schema.Struct({ type: Schema.Literals(["text", "json_object"]) }),
@@ -33,14 +23,12 @@ const Body = Schema.Struct({
   model: Schema.String,
   messages: Schema.Array(Message).check(
     Schema.isMaxLength(1_000),
-    Schema.makeFilter(
-      (messages) =>
-        messages.at(-1)?.role === "user" || "Expected the user's message, which is the question, as the last one"
-    )
+    Schema.makeFilter((messages) => ["user", "tool"].includes(messages.at(-1)?.role ?? "") || noQuestion)
   ),
   stream: given(Schema.Boolean),
   stream_options: given(Schema.Struct({ include_usage: given(Schema.Boolean) })),
   response_format: given(Format),
+  ...ChatTools.fields,
   metadata: given(Metadata),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
   safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
@@ -67,30 +55,13 @@ export interface ChatRequest {
   readonly model: string
   readonly isStreamed: boolean
   readonly includesUsage: boolean
+  /** What the last messages bring to a plan that waits for its client. */
+  readonly brought: Brought | undefined
   /** Without its preset and its session, which the body does not name. */
   readonly request: PlanRequest
   /** The fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
 }
-
-const textOf = ({ content }: Message): string => {
-  if (typeof content === "string") return content
-  return (content ?? []).map((part) => part[part.type] ?? "").join("\n\n")
-}
-
-const instructionsOf = (messages: ReadonlyArray<Message>): string =>
-  messages
-    .flatMap((message) => (message.role === "system" || message.role === "developer" ? [textOf(message).trim()] : []))
-    .filter((text) => text !== "")
-    .join("\n\n")
-
-const historyOf = (messages: ReadonlyArray<Message>): PlanRequest["history"] =>
-  messages.flatMap((message) => {
-    const { role } = message
-    if (role !== "user" && role !== "assistant") return []
-    const content = textOf(message)
-    return content.trim() === "" ? [] : [{ role, content }]
-  })
 
 /** What an answer is held to that has to be some object. */
 export const anyObject = { type: "object" }
@@ -118,8 +89,6 @@ export const metadataOf = ({
   return { metadata: entries, ignored }
 }
 
-const isOfTools = ({ role }: Message): boolean => role === "tool" || role === "function"
-
 const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
 
 /** The name in this body of a field of the plan. */
@@ -129,6 +98,8 @@ const fieldOf = (path: string): string =>
     .replace(/^preferences\.response_format\b/, "response_format")
     .replace(/^(?:preferences|agents|mcp_servers)\b/, "bowline.$&")
     .replace(/^sampling\./, "")
+    .replace(/^(tools\[\d+\])\.(name|description)\b/, "$1.function.$2")
+    .replace(/^(tools\[\d+\])\.input_schema\b/, "$1.function.parameters")
 
 /** What is wrong with the plan, under the names of this body. */
 export const renamed = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
@@ -146,17 +117,15 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
   const { messages, model, response_format, stream, stream_options } = body.success
   const { agents = [], mcp_servers = [], preferences = {} } = own.success.bowline ?? {}
   const { ignored, metadata } = metadataOf(body.success)
-  const instructions = instructionsOf(messages)
+  const instructions = ChatMessages.instructionsOf(messages)
   const sampling = ChatSampling.read(body.success)
-  const last = messages.at(-1)
   const plan = decodePlan({
-    question: last === undefined ? "" : textOf(last),
+    ...ChatMessages.asked(messages),
     ...(instructions !== "" && { instructions }),
     ...(sampling !== undefined && { sampling }),
     agents,
     mcp_servers,
-    tools: [],
-    history: historyOf(messages.slice(0, -1)),
+    ...ChatTools.planned(body.success),
     metadata,
     preferences: { ...preferences, ...formatOf(response_format) }
   })
@@ -166,12 +135,9 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
       model,
       isStreamed: stream === true,
       includesUsage: stream_options?.include_usage === true,
+      brought: ChatMessages.broughtBy(messages),
       request,
-      ignored: [
-        ...Object.keys(sent).filter((name) => !known.has(name)),
-        ...ignored,
-        ...(messages.some(isOfTools) ? ["messages[].tool"] : [])
-      ]
+      ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored]
     })
   })
 }

@@ -1,4 +1,5 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
+import type { Plan } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
@@ -10,11 +11,13 @@ import { find, refusedOf } from "@bowline/runtime/unstable/provider/ModelTable"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { Effect, Schema } from "effect"
+import { isDeepStrictEqual } from "node:util"
 import type { Headers } from "effect/http"
 import type { ProviderSettings } from "../../config/file/ProviderSettings.ts"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { invalid, Refused } from "../../http/Refusals.ts"
 import * as ToldHistory from "../../http/ToldHistory.ts"
+import * as ClientResults from "../leg/ClientResults.ts"
 import * as SdkRetries from "./SdkRetries.ts"
 
 const gatewayModel = "bowline"
@@ -48,6 +51,10 @@ const lacking: Readonly<Record<ProviderSettings["wire"], ReadonlyArray<string>>>
   messages: ["seed", "reasoning_effort"]
 }
 
+/** Whether the client has other tools now than the plan has that waits for it. */
+export const hasOtherTools = ({ tools }: PlanRequest, { request }: Plan): boolean =>
+  !isDeepStrictEqual(tools, request?.["tools"] ?? [])
+
 /** A request of a client, read as a plan. */
 export interface Asking {
   readonly headers: Headers.Headers
@@ -56,6 +63,8 @@ export interface Asking {
   readonly body: unknown
   readonly model: string
   readonly isStreamed: boolean
+  /** What it brings to a plan that waits for its client. */
+  readonly brought?: ClientResults.Brought | undefined
   /** Without its preset. It has a session if the body names one. */
   readonly request: PlanRequest
   /** How long a session is kept that nobody has named; undefined if as long as any other. */
@@ -70,11 +79,16 @@ export interface Asking {
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
 
+/** Whether a request may have come before. */
+export const comesAgain = (headers: Headers.Headers): boolean =>
+  headers["idempotency-key"] !== undefined || Number(headers["x-stainless-retry-count"]) > 0
+
 /** Finds models, and starts plans for clients of OpenAI's API. */
 export const make = Effect.gen(function* () {
   const config = yield* GatewayConfig
   const plans = yield* Plans
   const streams = yield* PlanStreams
+  const results = yield* ClientResults.make
   const retries = SdkRetries.make({ plans, streams, store: yield* PlanStore })
 
   /** What the caller may ask: the gateway itself, always, and presets. */
@@ -112,7 +126,6 @@ export const make = Effect.gen(function* () {
       const key = headers["idempotency-key"]
       if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
       const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
-      const ignored = [...(yield* refused(asking)), ...asking.ignored]
       const count = headers["x-stainless-retry-count"]
       const asked: Asked = {
         caller: yield* Caller,
@@ -127,14 +140,23 @@ export const make = Effect.gen(function* () {
         leavesNothing,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
-      const reading = yield* ToldHistory.start(
-        asked.request,
-        (request) => retries.start({ ...asked, request }, { count, body, session }),
-        renamed
-      )
+      const mayJoin = comesAgain(headers)
+      const resumed = asking.brought && (yield* results.resume(asked.caller, asking.brought, mayJoin))
+      const others = resumed !== undefined && hasOtherTools(asking.request, resumed)
+      const ignored = [...(yield* refused(asking)), ...asking.ignored, ...(others ? ["tools"] : [])]
+      const reading =
+        resumed !== undefined
+          ? yield* streams.read(asked.caller, resumed.plan_id, 0)
+          : yield* ToldHistory.start(
+              asked.request,
+              (request) => retries.start({ ...asked, request }, { count, body, session }),
+              renamed
+            )
       return {
         ...reading,
-        mayJoin: key !== undefined || Number(count) > 0,
+        /** The calls whose results it goes on with. */
+        brought: resumed === undefined ? [] : (asking.brought?.results ?? []).map(({ task_id }) => task_id),
+        mayJoin,
         headers: {
           "x-bowline-plan-id": reading.plan_id,
           "x-bowline-session": session ?? reading.session_id,

@@ -10,6 +10,10 @@ import { waitFor } from "../../http/JsonAnswer.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
 import { readSentJson } from "../../http/RequestBody.ts"
+import * as DecisionPause from "../../http/DecisionPause.ts"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import * as ClientResults from "../leg/ClientResults.ts"
+import { ChatLeg } from "./ChatLeg.ts"
 import { ChatAnswer } from "./ChatAnswer.ts"
 import * as ChatRequest from "./ChatRequest.ts"
 import * as ChatStream from "./ChatStream.ts"
@@ -23,6 +27,7 @@ export const layer = HttpApiBuilder.group(
     const plans = yield* Plans
     const follower = yield* PlanFollower
     const openAi = yield* OpenAiPlans.make
+    const results = yield* ClientResults.make
     const { maxBody, openai } = yield* GatewayConfig
     const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
@@ -40,7 +45,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
           const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
-          const { headers, ...reading } = yield* openAi.start({
+          const { brought, headers, ...reading } = yield* openAi.start({
             ...chat,
             headers: request.headers,
             route: PlanArrival.routeOf(sent),
@@ -48,7 +53,12 @@ export const layer = HttpApiBuilder.group(
             session_ttl_ms: Duration.toMillis("24 hours"),
             renamed: ChatRequest.renamed
           })
-          const plan = follower.follow(yield* Caller, reading)
+          const caller = yield* Caller
+          const plan = follower.follow(caller, reading)
+          const leg = new ChatLeg(brought)
+          const isIdle = results.isIdle(caller, plan.plan_id)
+          // Until it comes back, nobody has to read a plan that answers in legs.
+          const pause = DecisionPause.make(() => leg.waits, Effect.void, isIdle)
           const head = {
             plan_id: plan.plan_id,
             created: Math.floor((yield* Clock.currentTimeMillis) / 1_000),
@@ -57,11 +67,18 @@ export const layer = HttpApiBuilder.group(
           if (chat.isStreamed) {
             PlanArrival.join(plan.connect, request)
             const options = { ...openai, includesUsage: chat.includesUsage }
-            const stream = ChatStream.respond(head, options, plan.frames)
+            const stream = ChatStream.respond(head, options, plan.frames, leg, pause)
             return HttpServerResponse.setHeaders(stream, headers)
           }
-          const chatAnswer = new ChatAnswer()
-          const result = yield* waitFor(plans, yield* Caller, plan, chatAnswer.look)
+          const chatAnswer = new ChatAnswer(leg)
+          const look = (frame: PlanFrame) => {
+            chatAnswer.look(frame)
+            pause.look()
+          }
+          const result = yield* Effect.raceFirst(
+            waitFor(plans, caller, plan, look),
+            Effect.as(pause.reached, undefined)
+          )
           return HttpServerResponse.setHeaders(chatAnswer.respond(head, result), headers)
         }).pipe(PlanArrival.traced("/v1/chat/completions", request), answer)
       )

@@ -16,9 +16,7 @@ const isOneOf =
   (value: unknown): boolean =>
     values.includes(value)
 
-const tools =
-  "Expected none: the planner calls tools itself. Name agents and MCP servers in a preset of the configuration, or in bowline.agents and bowline.mcp_servers"
-const choice = 'Expected "none" or "auto": the planner chooses its tools. preferences.approval decides which calls wait'
+const choice = 'Expected "none" or "auto": the planner chooses its tools. Say in a message which one it is to call'
 
 const noLogprobs = unless(
   isOneOf(0),
@@ -28,8 +26,7 @@ const noLogprobs = unless(
 /** Fields of OpenAI's API that a plan cannot honour. One that asks for something is refused: ignored, the answer would be another one. */
 export const refusedFields: Readonly<Record<string, Refusal>> = {
   n: unless(isOneOf(1), "Expected 1: send the request again for another answer"),
-  tools: unless(isEmptyList, tools),
-  functions: unless(isEmptyList, tools),
+  functions: unless(isEmptyList, "Expected none: name them in tools, each with the type function"),
   tool_choice: unless(isOneOf("none", "auto"), choice),
   function_call: unless(isOneOf("none", "auto"), choice),
   logprobs: unless(isOneOf(false), "Expected false: a plan has no log probabilities. Ask the provider itself for them"),

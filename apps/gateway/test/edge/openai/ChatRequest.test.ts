@@ -33,9 +33,10 @@ describe("a request of Chat Completions", () => {
     assert.strictEqual(request.instructions, "Be brief.\n\nIn English.")
     assert.deepStrictEqual(request.history, [
       { role: "user", content: "one\n\ntwo" },
+      { role: "user", content: "[c: its result]\n3" },
       { role: "assistant", content: "yes" }
     ])
-    assert.deepStrictEqual(ignored, ["messages[].tool"])
+    assert.deepStrictEqual(ignored, [])
   })
 
   const formats: ReadonlyArray<readonly [string, object, ResponseFormat]> = [
@@ -83,7 +84,7 @@ describe("a request of Chat Completions", () => {
 
   it.each([
     [{ n: 2 }, ["n"]],
-    [{ tools: [{ type: "function" }] }, ["tools"]],
+    [{ tools: [{ type: "function" }] }, ["tools[0].function"]],
     [{ functions: [{}] }, ["functions"]],
     [{ tool_choice: "required" }, ["tool_choice"]],
     [{ logprobs: true }, ["logprobs"]],

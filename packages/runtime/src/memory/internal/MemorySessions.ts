@@ -2,15 +2,16 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
+import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { DateTime, Duration, Effect, type Schema } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
-import type { Compaction, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
+import type { Compaction, RecentCursor, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { questionId } from "../../store/PlanStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
 import { compact, coverage, type Memory } from "./Memory.ts"
 import { handedBackTo, withdraw } from "./HandedBackCalls.ts"
-import type { SessionRecord, Task } from "./MemoryRecords.ts"
+import type { PlanRecord, SessionRecord, Task } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
 /** How many sessions, and how many keys, one sweep deletes. */
@@ -35,6 +36,12 @@ const summaryOf = (session: SessionRecord): SessionSummary => ({
 const isStored = ({ coveredSeq, messages, summary }: SessionRecord, compaction: Compaction): boolean =>
   summary === compaction.summary &&
   messages.some(({ message_id, seq }) => message_id === compaction.through && seq === coveredSeq)
+
+/** The first 200 characters of a question, none of them cut in half. */
+export const previewOf = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
+
+const isBefore = ({ last_active_at, ordinal }: SessionRecord, cursor: RecentCursor): boolean =>
+  last_active_at < cursor.at || (last_active_at === cursor.at && ordinal < cursor.ordinal)
 
 const dropSummary = (session: SessionRecord): void => {
   session.summary = null
@@ -66,9 +73,18 @@ export const dropReplaced = (memory: Memory, session: SessionRecord, echo: Schem
   return first === undefined ? [] : withdraw(dropBehind(memory, session, first.seq - 1))
 }
 
+/** When the last wait of a plan ends that is not over. */
+const lastWaitOf = ({ waits }: PlanRecord): number =>
+  Math.max(
+    -Infinity,
+    ...Array.from(waits.values(), ({ request, settlement }) =>
+      settlement === undefined ? Date.parse(request.expires_at) : -Infinity
+    )
+  )
+
 export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): SessionStore["Service"] => {
-  const expiresAt = ({ last_active_at, ttlMs }: SessionRecord): number =>
-    Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl))
+  const expiresAt = ({ last_active_at, open, ttlMs }: SessionRecord): number =>
+    Math.max(Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl)), ...Array.from(open, lastWaitOf))
   const show = (session: SessionRecord): Session => ({
     session_id: session.session_id,
     external_session_id: session.external_session_id,
@@ -79,6 +95,16 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
     agents: Array.from(session.agents.values()),
     message_count: session.messages.length
   })
+  const showListed = (session: SessionRecord): ListedSession => {
+    const plans = Array.from(session.plans).flatMap((id) => memory.plans.get(id)?.plan ?? [])
+    const [first] = plans
+    const last = plans.at(-1)
+    return {
+      ...show(session),
+      first_question: first === undefined ? null : previewOf(first.question),
+      last_plan: last === undefined ? null : { plan_id: last.plan_id, state: last.state, stage: last.stage }
+    }
+  }
   const messagesOf = (id: SessionId): ReadonlyArray<Message> => memory.sessions.get(id)?.messages ?? []
   const isFree = ({ open }: SessionRecord): boolean => open.size === 0
   /** The session, if this fence may still write it. */
@@ -98,9 +124,20 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         newestFirst(
           Array.from(memory.sessions.values()).filter((session) => session.owner === owner),
           page,
-          show
+          showListed
         )
       ),
+    recent: (owner, { limit, cursor }) =>
+      Effect.sync(() => {
+        const found = Array.from(memory.sessions.values())
+          .filter((session) => session.owner === owner && (cursor === undefined || isBefore(session, cursor)))
+          .sort((a, b) => (isBefore(a, { at: b.last_active_at, ordinal: b.ordinal }) ? 1 : -1))
+        const items = found.slice(0, limit)
+        const last = items.at(-1)
+        const next =
+          found.length > limit && last !== undefined ? { at: last.last_active_at, ordinal: last.ordinal } : null
+        return { items: items.map(showListed), next }
+      }),
     messages: (id, { limit, cursor = 0 }) =>
       Effect.sync(() => {
         const found = messagesOf(id).filter((message) => message.seq > cursor)

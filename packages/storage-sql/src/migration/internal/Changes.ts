@@ -327,5 +327,13 @@ export const parking: Steps = [
   { index: "waits_open", on: "waits (expires_at) where settled_by is null and decision is null and not is_expired" }
 ]
 
+/** What sessions are listed by. A commit that begins or ends a plan writes the row's other indexes anyway. */
+export const recentSessions: Steps = [
+  { index: "sessions_by_activity", on: "sessions (owner, last_active_at, ordinal)" }
+]
+
+/** A client names a call that waits, without its plan. */
+export const calls: Steps = [{ index: "waits_of_task", on: "waits (task_id)" }]
+
 /** By what a tool knows the question of its call again. The version before asks no questions. */
 export const marks: Steps = [`alter table waits add column if not exists mark text`]

@@ -1,7 +1,7 @@
 import type { Message } from "@bowline/domain/session/Message"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Page } from "@bowline/runtime/unstable/store/Page"
-import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { type RecentCursor, SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
@@ -163,7 +163,51 @@ export const readCases: ReadonlyArray<StoreCase> = [
         pages.map((page) => page.map(({ session_id }) => session_id)),
         [[third.session_id, second.session_id], [first.session_id]]
       )
-      assert.deepEqual(pages.at(-1)?.at(0), yield* sessions.find(owner, external_session_id))
+      const [listed] = pages.at(-1) ?? []
+      assert(listed !== undefined)
+      const { first_question: _, last_plan: __, ...session } = listed
+      assert.deepEqual(session, yield* sessions.find(owner, external_session_id))
+    })
+  },
+  {
+    title: "lists sessions by their last activity, page by page, with their first question and their newest plan",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const owner = yield* Given.newOwner
+      const external_session_id = yield* Given.newName
+      const question = "\u{1f600}".repeat(250)
+      const first = yield* Given.createHeld({
+        owner,
+        external_session_id,
+        question,
+        created_at: "2026-01-01T00:00:00.000Z"
+      })
+      yield* Given.settle(first)
+      const others = yield* Effect.forEach(["2026-01-03", "2026-01-03", "2026-01-02"], (day) =>
+        Given.create({ owner, created_at: `${day}T00:00:00.000Z` })
+      )
+      const again = yield* Given.create({
+        owner,
+        external_session_id,
+        question: "And now?",
+        created_at: "2026-01-04T00:00:00.000Z"
+      })
+      yield* Given.create()
+      const page = (cursor?: RecentCursor) =>
+        sessions.recent(owner, cursor === undefined ? { limit: 2 } : { limit: 2, cursor })
+      const newest = yield* page()
+      assert(newest.next !== null)
+      const older = yield* page(newest.next)
+      assert.equal(older.next, null)
+      const [one, two, three] = others.map(({ session_id }) => session_id)
+      const all = [...newest.items, ...older.items]
+      assert.deepEqual(
+        all.map(({ session_id }) => session_id),
+        [first.session_id, two, one, three]
+      )
+      assert.equal(all[0]?.first_question, "\u{1f600}".repeat(200))
+      assert.deepEqual(all[0].last_plan, { plan_id: again.plan.plan_id, state: "queued", stage: "queue" })
+      assert.deepEqual(yield* sessions.recent(yield* Given.newOwner, { limit: 2 }), { items: [], next: null })
     })
   },
   {

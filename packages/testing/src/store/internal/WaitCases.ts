@@ -3,7 +3,7 @@ import { EntryRefused } from "@bowline/domain/plan/Refusal"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime, type StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
@@ -65,6 +65,22 @@ export const waitCases: ReadonlyArray<StoreCase> = [
       yield* Given.settle(held)
       assert.equal((yield* expire).has(plan_id), false)
       assert.equal(yield* codeOf(plan_id, { type: "decision", task_id, decision: "approve" }), "plan_over")
+    })
+  },
+  {
+    title: "finds the plan of a call that waits, or has waited, for its owner alone",
+    test: Effect.gen(function* () {
+      const inboxes = yield* InboxStore
+      const held = yield* Given.createHeld()
+      const other = yield* Given.createHeld()
+      const task_id = yield* Given.newTask
+      yield* Given.write(held, [Given.waitOpened(task_id, { kind: "result" })])
+      const { caller, plan_id } = held.plan
+      assert.deepEqual(yield* inboxes.planOfCall(caller, task_id), Option.some(plan_id))
+      assert.deepEqual(yield* inboxes.planOfCall(other.plan.caller, task_id), Option.none())
+      assert.deepEqual(yield* inboxes.planOfCall(caller, yield* Given.newTask), Option.none())
+      yield* Given.settle(held)
+      assert.deepEqual(yield* inboxes.planOfCall(caller, task_id), Option.some(plan_id))
     })
   },
   {

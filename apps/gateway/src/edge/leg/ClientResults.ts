@@ -1,0 +1,111 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { Effect, Option, Schema } from "effect"
+import { invalid } from "../../http/Refusals.ts"
+
+/** The result of a call that the client has made, and where the body says it. */
+export interface GivenResult {
+  readonly path: string
+  readonly task_id: TaskId
+  readonly content: Schema.Json
+  readonly is_error?: boolean
+}
+
+/** What a request brings to a plan that waits. */
+export interface Brought {
+  /** Where the body says it. */
+  readonly path: string
+  readonly results: ReadonlyArray<GivenResult>
+  /** What the user says besides. */
+  readonly texts: ReadonlyArray<string>
+}
+
+const prefix = "call_"
+export const callId = (task: TaskId): string => `${prefix}${task}`
+
+const decodeTaskId = Schema.decodeUnknownOption(TaskId)
+
+/** The call of this id, if the gateway may have made it. */
+export const taskOf = (id: string): Option.Option<TaskId> =>
+  id.startsWith(prefix) ? decodeTaskId(id.slice(prefix.length)) : Option.none()
+
+/** Passes results of clients on to the plans that wait for them. */
+export const make = Effect.gen(function* () {
+  const inbox = yield* Inbox
+  const plans = yield* Plans
+
+  /** The caller's plan that has made all of these calls. */
+  const find = Effect.fnUntraced(function* (caller: CallerName, tasks: ReadonlyArray<TaskId>) {
+    const found = new Set<PlanId | undefined>()
+    for (const task of tasks) found.add(Option.getOrUndefined(yield* inbox.planOfCall(caller, task)))
+    return found.size === 1 ? Array.from(found)[0] : undefined
+  })
+
+  const give = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { results, texts }: Brought) {
+    const by = { caller, isAdmin: false }
+    // In one order, so that of two requests at once one is refused as a whole.
+    const sorted = results.toSorted((a, b) => (a.task_id < b.task_id ? -1 : 1))
+    const calls = sorted.map(({ task_id }) => task_id).join()
+    // First: the plan cannot go on without them. A request that comes again brings the same texts.
+    for (const [index, text] of texts.entries()) {
+      yield* inbox.accept(by, plan, { type: "text", text, when: "boundary", else: "ask" }, `${calls} ${index} ${text}`)
+    }
+    for (const { path, ...result } of sorted) {
+      yield* inbox
+        .accept(by, plan, { type: "result", ...result })
+        .pipe(
+          Effect.catchTag("InvalidRequest", ({ issues }) =>
+            Effect.fail(invalid(issues.map(({ message }) => ({ path, message }))))
+          )
+        )
+    }
+  })
+
+  /** Refuses some of the results that the plan waits for without the others. */
+  const expectAll = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { path, results }: Brought) {
+    const { items } = yield* inbox.waiting(caller, { kind: "result", plan }, { limit: 1_000 })
+    const given = new Set(results.map(({ task_id }) => task_id))
+    const missing = items.filter(({ task_id }) => !given.has(task_id))
+    if (missing.length === 0 || missing.length === items.length) return
+    const ids = missing.map(({ task_id }) => callId(task_id)).join(", ")
+    return yield* invalid([{ path, message: `Expected results for all calls: there is none for ${ids}` }])
+  })
+
+  return {
+    find,
+    /**
+     * Gives the results to the plan that waits for them, and returns that. Undefined if there is none, or if it is over: then they are history.
+     * A request that comes again (`isAgain`) joins a plan that has ended by itself. If it
+     * names the plan (`of`), it is no other one.
+     */
+    resume: Effect.fnUntraced(
+      function* (caller: CallerName, brought: Brought, isAgain: boolean, of?: PlanId) {
+        const plan = yield* find(
+          caller,
+          brought.results.map(({ task_id }) => task_id)
+        )
+        if (plan === undefined || (of ?? plan) !== plan) return undefined
+        const stored = yield* plans.get(caller, plan)
+        const isOver = isSettled(stored)
+        yield* expectAll(caller, plan, brought)
+        if (isOver && (!isAgain || stored.error?.reason === "disconnect")) return undefined
+        yield* give(caller, plan, isOver ? { ...brought, texts: [] } : brought)
+        return stored
+      },
+      // It ends, or is deleted, at this instant.
+      Effect.catchTags({
+        NotFound: () => Effect.undefined,
+        EntryRefused: (refused) => (refused.code === "plan_over" ? Effect.undefined : Effect.fail(refused))
+      })
+    ),
+    /** Whether no call of the plan runs: one of them may not have told yet that it has begun. */
+    isIdle: (caller: CallerName, plan: PlanId) =>
+      plans.get(caller, plan).pipe(
+        Effect.map((stored) => stored.stage !== "tool"),
+        Effect.orElseSucceed(() => false)
+      )
+  }
+})
