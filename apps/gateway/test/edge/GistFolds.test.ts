@@ -81,7 +81,7 @@ const gistOf = (events: ReadonlyArray<PlanEvent>) =>
 describe("the gist of a plan tells what its events tell", () => {
   it.prop("as a response", { sequence: Sequence }, ({ sequence }) => {
     const events = sequence.flatMap((index) => vocabulary[index] ?? [])
-    const ref = { plan_id: plan.plan_id, from: 0 }
+    const ref = { plan_id: plan.plan_id, leg: 1 }
     const [whole, short] = [new ResponseEvents(ref, Told.echo), new ResponseEvents(ref, Told.echo)]
     for (const [index, event] of events.entries()) whole.next(toFrame(index + 1, at, event))
     for (const event of gistOf(events).events) short.tell(event)

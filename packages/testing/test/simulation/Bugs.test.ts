@@ -38,9 +38,9 @@ describe("the rules of the simulation", () => {
     })
 
     it.runIf(isSearch)(
-      `find ${name} within 2,000 seeds, and shrink it to what a reader sees at once`,
+      `find ${name} within 400 seeds, and shrink it to what a reader sees at once`,
       async () => {
-        const found = await find(upTo(2_000), bug)
+        const found = await find(upTo(400), bug)
         if (found === undefined) return assert.fail("no seed finds it")
         const smallest = await shrink(found, async (scenario) => {
           const { violations } = await simulate({ seed: scenario.seed, scenario, overrides: overrides() })

@@ -16,6 +16,8 @@ export interface GivenResult {
 
 /** What a request brings to a plan that waits. */
 export interface Brought {
+  /** Where the body says it. */
+  readonly path: string
   readonly results: ReadonlyArray<GivenResult>
   /** What the user says besides. */
   readonly texts: ReadonlyArray<string>
@@ -62,22 +64,33 @@ export const make = Effect.gen(function* () {
     }
   })
 
+  /** Refuses some of the results that the plan waits for without the others. */
+  const expectAll = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { path, results }: Brought) {
+    const { items } = yield* inbox.waiting(caller, { kind: "result", plan }, { limit: 1_000 })
+    const given = new Set(results.map(({ task_id }) => task_id))
+    const missing = items.filter(({ task_id }) => !given.has(task_id))
+    if (missing.length === 0 || missing.length === items.length) return
+    const ids = missing.map(({ task_id }) => callId(task_id)).join(", ")
+    return yield* invalid([{ path, message: `Expected results for all calls: there is none for ${ids}` }])
+  })
+
   return {
     find,
-    give,
     /**
      * Gives the results to the plan that waits for them, and returns that. Undefined if there is none, or if it is over: then they are history.
-     * A request that comes again (`isAgain`) joins a plan that has ended by itself.
+     * A request that comes again (`isAgain`) joins a plan that has ended by itself. If it
+     * names the plan (`of`), it is no other one.
      */
     resume: Effect.fnUntraced(
-      function* (caller: CallerName, brought: Brought, isAgain: boolean) {
+      function* (caller: CallerName, brought: Brought, isAgain: boolean, of?: PlanId) {
         const plan = yield* find(
           caller,
           brought.results.map(({ task_id }) => task_id)
         )
-        if (plan === undefined) return undefined
+        if (plan === undefined || (of ?? plan) !== plan) return undefined
         const stored = yield* plans.get(caller, plan)
         const isOver = isSettled(stored)
+        yield* expectAll(caller, plan, brought)
         if (isOver && (!isAgain || stored.error?.reason === "disconnect")) return undefined
         yield* give(caller, plan, isOver ? { ...brought, texts: [] } : brought)
         return stored

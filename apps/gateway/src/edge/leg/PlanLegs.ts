@@ -14,16 +14,9 @@ export interface ClientCall {
 interface Open {
   readonly waitsFor: WaitKind | undefined
   readonly call: ClientCall
+  /** The leg in which it began to wait. */
+  readonly leg: number
 }
-
-/** What shows in an answer. */
-const news: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
-  "text.delta",
-  "reasoning.delta",
-  "task.started",
-  "approval.requested",
-  "waiting"
-])
 
 /**
  * Where the answers of a plan end before the plan does: every call that is open waits for something that the client brings with a later request, of
@@ -36,33 +29,33 @@ export class PlanLegs {
   leg = 1
   readonly #ends: ReadonlySet<WaitKind>
   readonly #open = new Map<TaskId, Open>()
-  /** The leg in which a call was settled that the answer had ended with. */
-  readonly #settled = new Map<TaskId, number>()
-  #hasNews = false
+  /** The leg in which a call has waited last. */
+  readonly #waited = new Map<TaskId, number>()
 
   constructor(ends: Iterable<WaitKind>) {
     this.#ends = new Set(ends)
   }
 
-  next(event: PlanEvent): void {
-    if (news.has(event.event)) this.#hasNews = true
+  /** Takes an event in. Says what a leg has begun with: a call is settled, and the answers `end` there where a result was waited for. */
+  next(event: PlanEvent): "leg" | "end" | undefined {
     switch (event.event) {
-      case "task.artifact":
-        return this.#settle(event.data.task_id)
       case "task.started":
         return this.#set(event.data, undefined)
       case "waiting":
-        if (event.data.task_id === null) return
+        if (event.data.task_id === null) return undefined
         return this.#set({ ...event.data, task_id: event.data.task_id, tool: event.data.tool ?? "" }, event.data.kind)
       case "approval.requested":
         return this.#set(event.data, "approval")
+      case "task.artifact":
+        return this.#settle(event.data.task_id)
       case "approval.resolved":
-      case "task.finished":
-        this.#settle(event.data.task_id)
+      case "task.finished": {
+        const begun = this.#settle(event.data.task_id)
         this.#open.delete(event.data.task_id)
-        return
+        return begun
+      }
       default:
-        return
+        return undefined
     }
   }
 
@@ -77,8 +70,13 @@ export class PlanLegs {
   }
 
   /** The leg that begins when these calls are settled. */
-  legBehind(tasks: Iterable<TaskId>): number {
-    return Math.max(...Array.from(tasks, (task) => this.#settled.get(task) ?? this.leg + 1))
+  legBehind(tasks: Iterable<string>): number {
+    return (
+      Math.max(
+        0,
+        ...Array.from(this.#waited).flatMap(([task, leg]) => (Array.from(tasks).includes(task) ? [leg] : []))
+      ) + 1
+    )
   }
 
   get #isAtEnd(): boolean {
@@ -88,18 +86,18 @@ export class PlanLegs {
     )
   }
 
-  #set({ input, task_id, tool }: ClientCall, waitsFor: WaitKind | undefined): void {
-    this.#open.set(task_id, { waitsFor, call: { input, task_id, tool } })
+  #set({ input, task_id, tool }: ClientCall, waitsFor: WaitKind | undefined): undefined {
+    this.#open.set(task_id, { waitsFor, call: { input, task_id, tool }, leg: this.leg })
+    if (waitsFor !== undefined) this.#waited.set(task_id, this.leg)
   }
 
-  #settle(task: TaskId): void {
-    const waitsFor = this.#open.get(task)?.waitsFor
-    if (waitsFor === undefined || !this.#ends.has(waitsFor) || this.#settled.has(task)) return
+  #settle(task: TaskId): "leg" | "end" | undefined {
+    const open = this.#open.get(task)
+    if (open?.waitsFor === undefined || !this.#ends.has(open.waitsFor)) return undefined
+    const isEnd = this.#isAtEnd && this.results.length > 0
     // Of calls that are settled together, the first one begins the leg.
-    if (this.#isAtEnd && this.#hasNews) {
-      this.leg++
-      this.#hasNews = false
-    }
-    this.#settled.set(task, this.leg)
+    if (open.leg < this.leg || !(isEnd || open.waitsFor === "approval")) return undefined
+    this.leg++
+    return isEnd ? "end" : "leg"
   }
 }

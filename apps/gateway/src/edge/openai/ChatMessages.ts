@@ -1,5 +1,4 @@
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Schema } from "effect"
 import { type Brought, taskOf } from "../leg/ClientResults.ts"
 import { given } from "./ChatSampling.ts"
@@ -79,29 +78,21 @@ export const asked = (messages: ReadonlyArray<Message>) => {
 export const noQuestion =
   "Expected the user's message, which is the question, or results of tools, as the last messages"
 
-/** What the last messages bring to a plan that waits for its client, if they may. Fails with the calls that have no result. */
-export const broughtBy = (
-  messages: ReadonlyArray<Message>
-): { readonly brought: Brought | undefined; readonly issues: ReadonlyArray<Issue> } => {
-  const nothing = { brought: undefined, issues: [] }
-  const said = messages.length - 1 - messages.findLastIndex(({ role }) => role !== "user")
-  const spoken = messages.slice(0, messages.length - said)
-  const from = spoken.findLastIndex(({ role }) => role !== "tool") + 1
-  const results = spoken.slice(from)
-  if (results.length === 0) return nothing
-  const given = new Set(results.map(({ tool_call_id }) => tool_call_id))
-  const issues = (messages[from - 1]?.tool_calls ?? [])
-    .filter(({ id }) => !given.has(id))
-    .map(({ id }) => ({ path: "messages", message: `Expected a tool message for ${id}, too` }))
-  if (given.size < results.length) issues.push({ path: "messages", message: "Expected one tool message for each call" })
-  if (issues.length > 0) return { brought: undefined, issues }
-  const tasks = results.map(({ tool_call_id }) => taskOf(tool_call_id ?? ""))
-  const brought = results.flatMap((message, index) => {
-    const task = Option.getOrUndefined(tasks[index] ?? Option.none())
-    const path = `messages[${from + index}].content`
-    return task === undefined ? [] : [{ path, task_id: task, content: textOf(message) }]
-  })
-  if (brought.length < results.length) return nothing
-  const texts = messages.slice(spoken.length).map(textOf)
-  return { brought: { results: brought, texts: texts.filter((text) => text.trim() !== "") }, issues: [] }
+/** What the last messages bring to a plan that waits for its client: results of calls, and then what the user says. */
+export const broughtBy = (messages: ReadonlyArray<Message>): Brought | undefined => {
+  const spoken = messages.findLastIndex(({ role }) => role !== "user") + 1
+  const from = messages.slice(0, spoken).findLastIndex(({ role }) => role !== "tool") + 1
+  const given = messages.slice(from, spoken)
+  const results = given.flatMap((message, index) =>
+    Option.toArray(
+      Option.map(taskOf(message.tool_call_id ?? ""), (task_id) => ({
+        path: `messages[${from + index}].content`,
+        task_id,
+        content: textOf(message)
+      }))
+    )
+  )
+  if (results.length === 0 || results.length < given.length) return undefined
+  const texts = messages.slice(spoken).map(textOf)
+  return { path: "messages", results, texts: texts.filter((text) => text.trim() !== "") }
 }

@@ -115,8 +115,6 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
     return Result.fail([...refused, ...errors.flatMap(fromSchema)])
   }
   const { messages, model, response_format, stream, stream_options } = body.success
-  const { brought, issues } = ChatMessages.broughtBy(messages)
-  if (issues.length > 0) return Result.fail(issues)
   const { agents = [], mcp_servers = [], preferences = {} } = own.success.bowline ?? {}
   const { ignored, metadata } = metadataOf(body.success)
   const instructions = ChatMessages.instructionsOf(messages)
@@ -137,7 +135,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
       model,
       isStreamed: stream === true,
       includesUsage: stream_options?.include_usage === true,
-      brought,
+      brought: ChatMessages.broughtBy(messages),
       request,
       ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored]
     })

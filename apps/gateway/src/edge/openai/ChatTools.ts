@@ -5,7 +5,7 @@ import { given } from "./ChatSampling.ts"
 const { description, input_schema, name } = ClientTool.fields
 
 /** A function of the client. Its arguments are always checked, `strict` or not. */
-const Callable = Schema.Struct({
+export const Callable = Schema.Struct({
   name,
   description: given(description.schema),
   parameters: given(input_schema)
@@ -23,7 +23,7 @@ const Tools = Schema.Array(
 
 const anything = { type: "object" }
 
-const toolOf = ({ description, name, parameters }: typeof Callable.Type): ClientTool => ({
+export const toolOf = ({ description, name, parameters }: typeof Callable.Type): ClientTool => ({
   name,
   ...(typeof description === "string" && { description }),
   input_schema: parameters ?? anything
@@ -37,15 +37,18 @@ export const fields = {
 }
 const Fields = Schema.Struct(fields)
 
-/** The tools of the client that its plan may call, and in what legs it answers. */
-export const planned = ({
-  parallel_tool_calls,
-  tool_choice,
-  tools
-}: typeof Fields.Type): Pick<PlanRequest, "legs" | "tools"> =>
-  (tools ?? []).length === 0 || tool_choice === "none"
+/** The tools that a plan may call of the client, and in what legs it answers. */
+export const legs = (
+  tools: ReadonlyArray<ClientTool>,
+  { parallel_tool_calls, tool_choice }: Pick<typeof Fields.Type, "parallel_tool_calls" | "tool_choice">
+): Pick<PlanRequest, "legs" | "tools"> =>
+  tools.length === 0 || tool_choice === "none"
     ? { tools: [] }
-    : {
-        tools: (tools ?? []).map((tool) => toolOf(tool.function)),
-        legs: { parallel: parallel_tool_calls !== false }
-      }
+    : { tools, legs: { parallel: parallel_tool_calls !== false } }
+
+/** The same of a body of Chat Completions. */
+export const planned = ({ tools, ...rest }: typeof Fields.Type): Pick<PlanRequest, "legs" | "tools"> =>
+  legs(
+    (tools ?? []).map((tool) => toolOf(tool.function)),
+    rest
+  )

@@ -52,7 +52,7 @@ const lacking: Readonly<Record<ProviderSettings["wire"], ReadonlyArray<string>>>
 }
 
 /** Whether the client has other tools now than the plan has that waits for it. */
-const hasOtherTools = ({ tools }: PlanRequest, { request }: Plan): boolean =>
+export const hasOtherTools = ({ tools }: PlanRequest, { request }: Plan): boolean =>
   !isDeepStrictEqual(tools, request?.["tools"] ?? [])
 
 /** A request of a client, read as a plan. */
@@ -78,6 +78,10 @@ export interface Asking {
   /** What is wrong with the plan, under the names of the body. */
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
+
+/** Whether a request may have come before. */
+export const comesAgain = (headers: Headers.Headers): boolean =>
+  headers["idempotency-key"] !== undefined || Number(headers["x-stainless-retry-count"]) > 0
 
 /** Finds models, and starts plans for clients of OpenAI's API. */
 export const make = Effect.gen(function* () {
@@ -136,7 +140,7 @@ export const make = Effect.gen(function* () {
         leavesNothing,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
-      const mayJoin = key !== undefined || Number(count) > 0
+      const mayJoin = comesAgain(headers)
       const resumed = asking.brought && (yield* results.resume(asked.caller, asking.brought, mayJoin))
       const others = resumed !== undefined && hasOtherTools(asking.request, resumed)
       const ignored = [...(yield* refused(asking)), ...asking.ignored, ...(others ? ["tools"] : [])]

@@ -19,12 +19,9 @@ const isReference = (item: unknown): item is { readonly id: unknown } =>
  */
 export const make = (stored: StoredResponses) => {
   const messagesOf = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId) {
-    const { echo, events } = yield* stored.find(caller, responseId({ plan_id, from: 0 }))
+    const { echo, events } = yield* stored.find(caller, responseId({ plan_id, leg: 1 }))
     const asked = echo.input.map((item, index) => [inputId(plan_id, index), item] as const)
-    return new Map<string, Schema.Json | object>([
-      ...asked,
-      ...events.response.output.map((item) => [item.id, item] as const)
-    ])
+    return new Map<string, Schema.Json | object>([...asked, ...events.items.map((item) => [item.id, item] as const)])
   })
 
   return Effect.fnUntraced(function* (caller: CallerName, body: Readonly<Record<string, unknown>>) {

@@ -19,13 +19,14 @@ import { waitFor } from "../../http/JsonAnswer.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { invalid } from "../../http/Refusals.ts"
 import { readSentJson } from "../../http/RequestBody.ts"
+import * as ClientResults from "../leg/ClientResults.ts"
 import * as ApprovalResponses from "./ApprovalResponses.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
 import * as ItemReferences from "./ItemReferences.ts"
 import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
-import { approvalRequestId, refOf } from "./ResponseItems.ts"
+import { refOf } from "./ResponseItems.ts"
 import * as ResponseRequest from "./ResponseRequest.ts"
 import * as ResponseStream from "./ResponseStream.ts"
 import type { StoredResponses } from "./StoredResponses.ts"
@@ -47,6 +48,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
 
   const resolve = ItemReferences.make(stored)
   const decide = ApprovalResponses.make(plans)
+  const results = yield* ClientResults.make
 
   /** The plan of the response that a request follows. One that is not stored can be decided about; its session is about to go. */
   const previousOf = Effect.fnUntraced(
@@ -68,13 +70,43 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     return [...agents, ...servers].map(({ name }) => name)
   })
 
-  /** The plan that the caller has decided about: what follows is a response of its own. */
-  const join = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, calls: ReadonlySet<TaskId>) {
-    const { echo, events } = yield* stored.told(caller, { plan_id, from: 0 })
-    const from = events.behind(new Set(Array.from(calls, (call) => approvalRequestId(plan_id, call))))
+  /** The plan to which the caller has brought something: what follows is a response of its own. */
+  const join = Effect.fnUntraced(function* (
+    caller: CallerName,
+    plan_id: PlanId,
+    calls: ReadonlySet<TaskId>,
+    ignored: ReadonlyArray<string> = []
+  ) {
+    const { echo, events } = yield* stored.told(caller, { plan_id, leg: 1 })
+    const leg = events.legBehind(calls)
     const reading = yield* streams.read(caller, plan_id, 0)
-    const headers = { "x-bowline-plan-id": plan_id, "x-bowline-session": reading.session_id }
-    return { ...reading, from, echo, headers }
+    const headers = {
+      "x-bowline-plan-id": plan_id,
+      "x-bowline-session": reading.session_id,
+      ...(ignored.length > 0 && { "x-bowline-ignored": ignored.join(", ") })
+    }
+    return { ...reading, leg, echo, headers }
+  })
+
+  /** Gives results to the plan that waits for them. Undefined if none does. */
+  const resume = Effect.fnUntraced(function* (
+    caller: CallerName,
+    asked: ResponseRequest.ResponseRequest,
+    previous: PlanId | undefined,
+    isAgain: boolean
+  ) {
+    const { brought, request } = asked
+    if (brought === undefined) return undefined
+    const [first] = brought.results
+    const plan = yield* results.resume(caller, brought, isAgain, previous)
+    if (plan === undefined) {
+      if (request !== undefined) return undefined
+      return yield* ItemReferences.missing(first?.path ?? brought.path, "call that waits")
+    }
+    const { calls } = yield* decide(caller, asked, plan.plan_id)
+    const tasks = new Set([...calls, ...brought.results.map(({ task_id }) => task_id)])
+    const others = request !== undefined && OpenAiPlans.hasOtherTools(request, plan) ? ["tools"] : []
+    return { ...(yield* join(caller, plan.plan_id, tasks, others)), calls: tasks }
   })
 
   const start = Effect.fnUntraced(function* (
@@ -95,7 +127,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       leavesNothing: !echo.store
     })
     // The first try has stored its own.
-    return { ...reading, from: 0, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
+    return { ...reading, leg: 1, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
   })
 
   /** How the plan of a request is read, and the calls that were decided about with it. */
@@ -106,7 +138,11 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
   ) {
     const { request } = asked
     const previous =
-      asked.previous === undefined ? undefined : yield* previousOf(caller, asked.previous, request !== undefined)
+      asked.previous === undefined
+        ? undefined
+        : yield* previousOf(caller, asked.previous, request !== undefined && asked.brought === undefined)
+    const resumed = yield* resume(caller, asked, previous?.plan_id, OpenAiPlans.comesAgain(sent.headers))
+    if (resumed !== undefined) return resumed
     const { calls, ignored, plan_id } = yield* decide(caller, asked, previous?.plan_id)
     if (request !== undefined) {
       const question = { ...request, ...sessionOf(previous) }
@@ -122,13 +158,15 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     caller: CallerName,
     plan: FollowedPlan,
     events: ResponseEvents,
-    pause: DecisionPause.DecisionPause
+    pause: DecisionPause.DecisionPause,
+    brought: ReadonlySet<TaskId>
   ) {
     const look = (frame: PlanFrame) => {
       events.next(frame)
       pause.look()
     }
     yield* Effect.raceFirst(waitFor(plans, caller, plan, look), pause.reached)
+    if (events.waitsForResults(brought)) events.call()
     if (events.failure === undefined) return HttpServerResponse.jsonUnsafe(events.response)
     const { body, headers, status } = OpenAiError.fromFailure(events.failure)
     return HttpServerResponse.jsonUnsafe(body, { status, headers })
@@ -141,20 +179,23 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const asked = yield* Effect.mapError(Effect.fromResult(ResponseRequest.decode(whole)), invalid)
     yield* openAi.expectModel(asked.model)
     const sent = { headers: request.headers, route, body: value }
-    const { calls, echo, from, headers, ...reading } = yield* readingOf(caller, asked, sent)
-    const ref = { plan_id: reading.plan_id, from }
+    const { calls, echo, headers, leg, ...reading } = yield* readingOf(caller, asked, sent)
+    const ref = { plan_id: reading.plan_id, leg }
     const { background } = asked.echo
     if (background && !asked.isStreamed) {
       return HttpServerResponse.jsonUnsafe((yield* stored.told(caller, ref)).events.response, { headers })
     }
     const plan = follower.follow(caller, reading)
     const events = new ResponseEvents(ref, echo)
-    const pause = DecisionPause.make(() => events.waits(calls), plan.leaveRunning)
+    const waits = () => (background ? events.waitsForResults(calls) : events.waits(calls))
+    // A plan that waits for results needs no reader.
+    const leave = Effect.suspend(() => (events.waitsForResults(calls) ? Effect.void : plan.leaveRunning))
+    const pause = DecisionPause.make(waits, leave, results.isIdle(caller, plan.plan_id))
     if (!asked.isStreamed) {
-      return HttpServerResponse.setHeaders(yield* responseOf(caller, plan, events, pause), headers)
+      return HttpServerResponse.setHeaders(yield* responseOf(caller, plan, events, pause, calls), headers)
     }
     PlanArrival.join(plan.connect, request)
-    const seen = { events, after: -1, ...(!background && { pause }) }
+    const seen = { events, after: -1, pause, brought: calls }
     return HttpServerResponse.setHeaders(ResponseStream.respond(seen, plan.frames), headers)
   })
 })

@@ -28,6 +28,7 @@ export const ResponseEcho = Schema.Struct({
   temperature: orNull(Schema.Finite),
   text: Json,
   tools: Schema.Array(Json),
+  parallel_tool_calls: Schema.optionalKey(Schema.Boolean),
   top_p: orNull(Schema.Finite),
   user: orNull(Schema.String),
   labels: Schema.Array(Schema.String),

@@ -5,6 +5,7 @@ import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRo
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import type { Schema } from "effect"
 import type { ResponseEcho } from "./ResponseEcho.ts"
+import { PlanLegs } from "../leg/PlanLegs.ts"
 import * as Items from "./ResponseItems.ts"
 import * as ResponseObject from "./ResponseObject.ts"
 import { ResponseTexts } from "./ResponseTexts.ts"
@@ -36,15 +37,20 @@ interface OpenCall {
 
 /**
  * Turns the frames of a plan into the events of a response, and into the response itself. Both follow from the frames alone: a replay has the
- * same events with the same numbers. The items in front of `from` are those of an earlier response about the same plan.
+ * same events with the same numbers. The items in front of its leg, and behind it, are those of other responses about the same plan.
  *
- *   created ──▶ queued? ──▶ in_progress ──▶ items: message, reasoning, mcp_call, mcp_approval_request ──▶ completed, incomplete or failed
+ *   created ──▶ queued? ──▶ in_progress ──▶ items: message, reasoning, mcp_call, mcp_approval_request, function_call
+ *     ──▶ completed, incomplete or failed; completed as well where the plan waits for results
  */
 export class ResponseEvents {
   /** The number of the last event; -1 before the first one. */
   last = -1
-  /** The calls that wait for a decision. */
-  readonly #waiting = new Set<TaskId>()
+  readonly #legs = new PlanLegs(["approval", "result"])
+  /** The items of the leg, once it has begun, and once it has ended. */
+  #from: number | undefined
+  #until: number | undefined
+  /** Whether an earlier leg has ended where results were waited for: what that has used does not count here. */
+  #isLater = false
   readonly #ref: Items.ResponseRef
   readonly #echo: ResponseEcho
   #events: Array<ResponseEvent> = []
@@ -60,6 +66,7 @@ export class ResponseEvents {
   constructor(ref: Items.ResponseRef, echo: ResponseEcho) {
     this.#ref = ref
     this.#echo = echo
+    if (ref.leg === 1) this.#from = 0
     this.#texts = new ResponseTexts(ref.plan_id, this.#items, (type, fields) => this.#emit(type, fields))
   }
 
@@ -79,9 +86,14 @@ export class ResponseEvents {
 
   #responseAt(progress: ResponseObject.Progress): ResponseObject.ResponseObject {
     const items = this.#items
-      .slice(this.#ref.from)
+      .slice(this.#from ?? this.#items.length, this.#until)
       .flatMap((item) => (item === undefined ? [] : [this.#texts.current(item)]))
     return ResponseObject.make(this.#ref, this.#echo, progress, items)
+  }
+
+  /** The items of all legs. */
+  get items(): ReadonlyArray<Items.Item> {
+    return this.#items.flatMap((item) => (item === undefined ? [] : [item]))
   }
 
   /** Why the plan did not complete, if it has ended so. */
@@ -90,17 +102,39 @@ export class ResponseEvents {
   }
 
   get isOver(): boolean {
-    return this.#progress._tag === "Completed" || this.#progress._tag === "Failed"
+    return this.#progress._tag === "Completed" || this.#progress._tag === "Failed" || this.isCalled
   }
 
-  /** Whether nothing goes on before somebody decides about a call, beside those that were decided just now. */
-  waits(decided: ReadonlySet<TaskId>): boolean {
-    return !this.isOver && this.#calls.size === 0 && Array.from(this.#waiting).some((call) => !decided.has(call))
+  /** Whether the response has ended before the plan, with calls that the client is to make. */
+  get isCalled(): boolean {
+    return this.#progress._tag === "Called"
   }
 
-  /** The index after the last item of these ids. */
-  behind(ids: ReadonlySet<string>): number {
-    return this.#items.findLastIndex((item) => item !== undefined && ids.has(item.id)) + 1
+  /** Whether the leg has begun, and nothing goes on before the client brings something, beside what it has brought just now. */
+  waits(brought: ReadonlySet<string>): boolean {
+    return !this.isOver && this.#from !== undefined && this.#legs.waits(brought)
+  }
+
+  /** The same, where one of the calls is the client's own. */
+  waitsForResults(brought: ReadonlySet<string>): boolean {
+    return this.waits(brought) && this.#legs.results.some(({ task_id }) => !brought.has(task_id))
+  }
+
+  /** The leg that begins when these calls are settled. */
+  legBehind(tasks: Iterable<string>): number {
+    return this.#legs.legBehind(tasks)
+  }
+
+  /** Whether there is such a leg, or will be as soon as the client goes on. */
+  get exists(): boolean {
+    return this.#from !== undefined || (this.#legs.waits(new Set()) && this.#legs.leg + 1 === this.#ref.leg)
+  }
+
+  /** Ends the response with the calls that the client is to make. */
+  call(): ReadonlyArray<ResponseEvent> {
+    this.#until = this.#items.length
+    this.#end({ _tag: "Called", usage: this.#usage })
+    return this.#take()
   }
 
   /** The events for a frame. */
@@ -110,11 +144,29 @@ export class ResponseEvents {
 
   /** The same for what a frame tells. */
   tell(event: PlanEvent): ReadonlyArray<ResponseEvent> {
-    if (this.isOver) return []
+    if (this.isOver && !this.isCalled) return []
+    this.#begin(this.#legs.next(event))
     this.#read(event)
+    return this.#take()
+  }
+
+  #take(): ReadonlyArray<ResponseEvent> {
     const events = this.#events
     this.#events = []
     return events
+  }
+
+  #begin(what: "leg" | "end" | undefined): void {
+    if (what === undefined || this.isOver) return
+    if (what === "end" && this.#from !== undefined) {
+      this.#until = this.#items.length
+      return this.#end({ _tag: "Called", usage: this.#usage })
+    }
+    if (what === "end") {
+      this.#usage = Usage.empty
+      this.#isLater = true
+    }
+    if (this.#from === undefined && this.#legs.leg === this.#ref.leg) this.#from = this.#items.length
   }
 
   #read(event: PlanEvent): void {
@@ -138,9 +190,8 @@ export class ResponseEvents {
         return
       case "approval.requested":
         return this.#request(event.data)
-      case "approval.resolved":
-        this.#waiting.delete(event.data.task_id)
-        return
+      case "waiting":
+        return this.#wait(event.data)
       case "task.started":
         return this.#start(event.data)
       case "task.artifact":
@@ -150,7 +201,11 @@ export class ResponseEvents {
         return this.#finish(event.data)
       case "final":
         this.#texts.endStep("final_answer")
-        return this.#end({ _tag: "Completed", final: event.data })
+        return this.#end({
+          _tag: "Completed",
+          final: event.data,
+          usage: this.#isLater ? this.#usage : event.data.usage
+        })
       case "error":
         this.#texts.abandon()
         return this.#end({ _tag: "Failed", error: event.data, usage: this.#usage })
@@ -174,6 +229,7 @@ export class ResponseEvents {
   }
 
   #end(progress: ResponseObject.Progress): void {
+    if (this.isCalled) return
     this.#progress = progress
     const { status } = this.response
     this.#lifecycle(
@@ -187,7 +243,6 @@ export class ResponseEvents {
 
   #request(data: Extract<PlanEvent, { event: "approval.requested" }>["data"]): void {
     this.#texts.endStep("commentary")
-    this.#waiting.add(data.task_id)
     this.#approved.add(data.task_id)
     const item = Items.approvalRequest(this.#ref.plan_id, data, this.#echo.labels)
     const index = this.#items.push(item) - 1
@@ -197,7 +252,8 @@ export class ResponseEvents {
 
   #start(data: Extract<PlanEvent, { event: "task.started" }>["data"]): void {
     this.#texts.endStep("commentary")
-    const { task_id } = data
+    const { kind, task_id } = data
+    if (kind === "client") return
     const asked = this.#approved.has(task_id) ? Items.approvalRequestId(this.#ref.plan_id, task_id) : null
     const call = Items.startedCall(data, asked)
     const index = this.#items.push(call) - 1
@@ -207,6 +263,20 @@ export class ResponseEvents {
     this.#emit("response.mcp_call.in_progress", at)
     this.#emit("response.mcp_call_arguments.delta", { ...at, delta: call.arguments })
     this.#emit("response.mcp_call_arguments.done", { ...at, arguments: call.arguments })
+  }
+
+  #wait({ input, kind, task_id, tool }: Extract<PlanEvent, { event: "waiting" }>["data"]): void {
+    if (kind !== "result" || task_id === null) return
+    const item = Items.functionCall(task_id, tool ?? "", input)
+    const index = this.#items.push(item) - 1
+    const at = { item_id: item.id, output_index: index }
+    this.#emit("response.output_item.added", {
+      output_index: index,
+      item: { ...item, arguments: "", status: "in_progress" }
+    })
+    this.#emit("response.function_call_arguments.delta", { ...at, delta: item.arguments })
+    this.#emit("response.function_call_arguments.done", { ...at, name: item.name, arguments: item.arguments })
+    this.#emit("response.output_item.done", { output_index: index, item })
   }
 
   #finish(data: Extract<PlanEvent, { event: "task.finished" }>["data"]): void {
@@ -226,8 +296,8 @@ export class ResponseEvents {
 
   #emit(type: string, fields: Fields): void {
     const { output_index: index } = fields
-    const { from } = this.#ref
-    if (index !== undefined && index < from) return
+    const from = this.#from ?? Infinity
+    if (index !== undefined && (index < from || index >= (this.#until ?? Infinity))) return
     const at = index === undefined ? {} : { output_index: index - from }
     this.#events.push({ type, sequence_number: ++this.last, ...fields, ...at })
   }

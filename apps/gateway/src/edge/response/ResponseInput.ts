@@ -2,7 +2,8 @@ import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Decision } from "@bowline/domain/plan/Approval"
-import { Result, Schema } from "effect"
+import { Option, Result, Schema } from "effect"
+import { type Brought, taskOf } from "../leg/ClientResults.ts"
 
 const Json = Schema.Record(Schema.String, Schema.Json)
 type Json = typeof Json.Type
@@ -41,7 +42,16 @@ const ApprovalResponse = Schema.Struct({
   reason: Schema.optionalKey(Schema.NullOr(Schema.String.check(Schema.isMaxLength(4_096))))
 })
 
+const Call = Schema.Struct({ call_id: Schema.String, name: Schema.String, arguments: Schema.String })
+
+const Output = Schema.Struct({
+  call_id: Schema.String,
+  output: Schema.Union([Schema.String, Schema.Array(Part)]).annotate({ message: "Expected a text, or a list of texts" })
+})
+
 const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
+const decodeCall = Schema.decodeUnknownResult(Call, { errors: "all" })
+const decodeOutput = Schema.decodeUnknownResult(Output, { errors: "all" })
 const decodeApproval = Schema.decodeUnknownResult(ApprovalResponse, { errors: "all" })
 
 /** What earlier responses have given, which the session has or the planner does not need. */
@@ -60,13 +70,15 @@ export interface Asked {
   readonly history: PlanRequest["history"]
   readonly instructions: ReadonlyArray<string>
   readonly decided: ReadonlyArray<Decided>
+  /** What the last items bring to a plan that waits for its client. */
+  readonly brought: Brought | undefined
   /** As `GET …/input_items` shows them, but for their ids. */
   readonly items: ReadonlyArray<Json>
   /** The types of the items that change nothing. */
   readonly ignored: ReadonlyArray<string>
 }
 
-const textOf = ({ content }: Message): string =>
+const textOf = ({ content }: { readonly content: Message["content"] }): string =>
   typeof content === "string"
     ? content
     : content.map(({ refusal, text, type }) => (type === "refusal" ? refusal : text) ?? "").join("\n\n")
@@ -81,6 +93,14 @@ const messageItem = ({ role }: Message, text: string): Json => ({
 type Read =
   | { readonly _tag: "Message"; readonly message: Message; readonly item: Json }
   | { readonly _tag: "Decided"; readonly decided: Decided; readonly item: Json }
+  | { readonly _tag: "Called"; readonly message: Message; readonly item: Json }
+  | {
+      readonly _tag: "Given"
+      readonly call: string
+      readonly path: string
+      readonly message: Message
+      readonly item: Json
+    }
   | { readonly _tag: "LeftOut"; readonly type: string }
 
 const within = (path: string, error: Schema.SchemaError): ReadonlyArray<Issue> =>
@@ -108,15 +128,49 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
       }
     })
   }
+  if (type === "function_call") {
+    return Result.mapBoth(decodeCall(item), {
+      onFailure: (error) => within(path, error),
+      onSuccess: (call): Read => {
+        const content = `[${call.call_id}: calls ${call.name} with ${call.arguments}]`
+        return { _tag: "Called", message: { role: "assistant", content }, item }
+      }
+    })
+  }
+  if (type === "function_call_output") {
+    return Result.mapBoth(decodeOutput(item), {
+      onFailure: (error) => within(path, error),
+      onSuccess: ({ call_id, output }): Read => {
+        const text = textOf({ content: output })
+        const message = { role: "user", content: `[${call_id}: its result]\n${text}` } as const
+        return { _tag: "Given", call: call_id, path, message, item: { ...item, output: text } }
+      }
+    })
+  }
   if (typeof type === "string" && leftOut.has(type)) return Result.succeed({ _tag: "LeftOut", type })
-  const instead = "the planner calls its tools itself. Name agents and MCP servers in a preset, in tools or in bowline"
-  const message = `Expected message or mcp_approval_response: ${instead}`
+  const message = "Expected message, function_call, function_call_output or mcp_approval_response"
   return Result.fail([{ path: `${path}.type`, message }])
 }
 
 const noQuestion: Issue = {
   path: "input",
-  message: "Expected the user's message, which is the question, or an mcp_approval_response as the last item"
+  message:
+    "Expected the user's message, which is the question, an mcp_approval_response, or a function_call_output for a call that waits, as the last item"
+}
+
+/** What the last items bring: results, decisions beside them, and then what the user says. */
+const broughtBy = (items: ReadonlyArray<Exclude<Read, { readonly _tag: "LeftOut" }>>): Brought | undefined => {
+  const spoken = items.findLastIndex((item) => item._tag !== "Message" || item.message.role !== "user") + 1
+  const from = items.slice(0, spoken).findLastIndex(({ _tag }) => _tag !== "Given" && _tag !== "Decided") + 1
+  const given = items.slice(from, spoken).flatMap((item) => (item._tag === "Given" ? [item] : []))
+  const results = given.flatMap(({ call, item, path }) =>
+    Option.toArray(
+      Option.map(taskOf(call), (task_id) => ({ path: `${path}.output`, task_id, content: item["output"] ?? null }))
+    )
+  )
+  if (results.length === 0 || results.length < given.length) return undefined
+  const texts = items.slice(spoken).flatMap((item) => (item._tag === "Message" ? [textOf(item.message)] : []))
+  return { path: "input", results, texts: texts.filter((text) => text.trim() !== "") }
 }
 
 /** What a list of items asks. Fails with everything that is wrong with it. */
@@ -127,20 +181,27 @@ const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArr
   const spoken = read.filter((item) => item._tag !== "LeftOut")
   const last = spoken.at(-1)
   const asks = last?._tag === "Message" && last.message.role === "user"
-  if (issues.length === 0 && !asks && last?._tag !== "Decided") issues.push(noQuestion)
+  if (issues.length === 0 && !asks && last?._tag !== "Decided" && last?._tag !== "Given") issues.push(noQuestion)
   if (issues.length > 0) return Result.fail(issues)
-  const messages = spoken.flatMap((item) => (item._tag === "Message" ? [item.message] : []))
-  const said = messages.map((message) => ({ role: message.role, content: textOf(message) }))
-  const earlier = asks ? said.slice(0, -1) : said
+  const brought = broughtBy(spoken)
+  const isQuestion = (item: Read) => item._tag === "Message" && item.message.role === "user"
+  const asked = last?._tag === "Decided" ? -1 : spoken.findLastIndex(isQuestion)
+  const question = spoken[asked]
+  if (question === undefined && brought === undefined && last?._tag === "Given") return Result.fail([noQuestion])
+  const others = spoken.filter((_, index) => index !== asked)
+  const said = others.flatMap((item) =>
+    "message" in item ? [{ role: item.message.role, content: textOf(item.message) }] : []
+  )
   return Result.succeed({
-    question: asks ? said.at(-1)?.content : undefined,
-    history: earlier.flatMap(({ content, role }) =>
+    question: question?._tag === "Message" ? textOf(question.message) : undefined,
+    history: said.flatMap(({ content, role }) =>
       (role === "user" || role === "assistant") && content.trim() !== "" ? [{ role, content }] : []
     ),
     instructions: said.flatMap(({ content, role }) =>
       (role === "system" || role === "developer") && content.trim() !== "" ? [content.trim()] : []
     ),
     decided: spoken.flatMap((item) => (item._tag === "Decided" ? [item.decided] : [])),
+    brought,
     items: spoken.map(({ item }) => item),
     ignored: [...new Set(read.flatMap((item) => (item._tag === "LeftOut" ? [`input[].${item.type}`] : [])))]
   })

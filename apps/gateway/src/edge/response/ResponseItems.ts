@@ -2,18 +2,19 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Option, Schema } from "effect"
+import { callId } from "../leg/ClientResults.ts"
 
 /** Ids are made of the plan's, so that nothing has to be kept to find the plan again. */
 const uuidOf = (plan: PlanId): string => plan.slice("plan_".length)
 
-/** What of a plan a response shows: its items from this index on. */
+/** What of a plan a response shows: a leg, from 1. */
 export interface ResponseRef {
   readonly plan_id: PlanId
-  readonly from: number
+  readonly leg: number
 }
 
-export const responseId = ({ from, plan_id }: ResponseRef): string =>
-  from === 0 ? `resp_${plan_id}` : `resp_${plan_id}_${from}`
+export const responseId = ({ leg, plan_id }: ResponseRef): string =>
+  leg === 1 ? `resp_${plan_id}` : `resp_${plan_id}_${leg}`
 export const textId = (kind: Text["kind"], plan: PlanId, index: number): string =>
   `${kind === "message" ? "msg" : "rs"}_${uuidOf(plan)}_${index}`
 export const inputId = (plan: PlanId, index: number): string => `msg_${uuidOf(plan)}_in${index}`
@@ -24,8 +25,8 @@ const decodeApproval = Schema.decodeUnknownOption(Schema.Struct({ plan_id: PlanI
 
 /** What the id of a response stands for. */
 export const refOf = (id: string): Option.Option<ResponseRef> => {
-  const [, plan = "", from = "0"] = /^resp_(plan_[^_]+)(?:_([1-9]\d{0,5}))?$/.exec(id) ?? []
-  return Option.map(decodePlanId(plan), (plan_id) => ({ plan_id, from: Number(from) }))
+  const [, plan = "", leg = "1"] = /^resp_(plan_[^_]+)(?:_([2-9]|[1-9]\d{1,5}))?$/.exec(id) ?? []
+  return Option.map(decodePlanId(plan), (plan_id) => ({ plan_id, leg: Number(leg) }))
 }
 
 /** The plan whose text this is the id of: of an answer, or of an item that was asked. */
@@ -87,8 +88,18 @@ interface ApprovalRequest {
   readonly arguments: string
 }
 
+/** A call that the client has to make. */
+interface FunctionCall {
+  readonly id: string
+  readonly type: "function_call"
+  readonly call_id: string
+  readonly name: string
+  readonly arguments: string
+  readonly status: "in_progress" | "completed"
+}
+
 /** An item of the output of a response. */
-export type Item = MessageItem | ReasoningItem | Call | ApprovalRequest
+export type Item = MessageItem | ReasoningItem | Call | ApprovalRequest | FunctionCall
 
 /** Text before calls of tools is a comment; only the last text is the answer. */
 export type Phase = "commentary" | "final_answer"
@@ -165,4 +176,13 @@ export const approvalRequest = (
   type: "mcp_approval_request",
   ...split(tool, labels),
   arguments: JSON.stringify(input)
+})
+
+export const functionCall = (task_id: TaskId, tool: string, input: Schema.Json): FunctionCall => ({
+  id: `fc_${task_id}`,
+  type: "function_call",
+  call_id: callId(task_id),
+  name: tool,
+  arguments: JSON.stringify(input),
+  status: "completed"
 })

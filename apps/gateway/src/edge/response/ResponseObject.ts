@@ -9,7 +9,8 @@ export type Progress =
   | { readonly _tag: "Queued" }
   | { readonly _tag: "Running" }
   | { readonly _tag: "Paused"; readonly usage: Usage }
-  | { readonly _tag: "Completed"; readonly final: Final }
+  | { readonly _tag: "Called"; readonly usage: Usage }
+  | { readonly _tag: "Completed"; readonly final: Final; readonly usage: Usage }
   | { readonly _tag: "Failed"; readonly error: Failure; readonly usage: Usage }
 
 const incompleteReasons: Record<StopReason, "max_output_tokens" | "content_filter" | undefined> = {
@@ -46,8 +47,12 @@ const endOf = (created: number, progress: Progress) => {
       return nothing
     case "Paused":
       return { ...nothing, usage: usageOf(progress.usage) }
+    // The client is to make calls: another response goes on with their results.
+    case "Called":
+      return { ...nothing, status: "completed", completed_at: created, usage: usageOf(progress.usage) }
     case "Completed": {
-      const { duration_ms, stop_reason, usage } = progress.final
+      const { usage } = progress
+      const { duration_ms, stop_reason } = progress.final
       const reason = incompleteReasons[stop_reason]
       const ended = { ...nothing, usage: usageOf(usage) }
       return reason === undefined
@@ -79,7 +84,7 @@ export const make = (ref: ResponseRef, echo: ResponseEcho, progress: Progress, o
     tool_choice: "auto" as const,
     truncation: "disabled" as const,
     ...repeated,
-    ...(ref.from > 0 && { previous_response_id: responseId({ ...ref, from: 0 }) })
+    ...(ref.leg > 1 && { previous_response_id: responseId({ ...ref, leg: ref.leg - 1 }) })
   }
 }
 export type ResponseObject = ReturnType<typeof make>

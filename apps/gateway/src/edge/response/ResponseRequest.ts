@@ -3,7 +3,9 @@ import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Result, Schema } from "effect"
 import { anyObject, decodeOwn, metadataOf } from "../openai/ChatRequest.ts"
+import type { Brought } from "../leg/ClientResults.ts"
 import * as ChatSampling from "../openai/ChatSampling.ts"
+import * as ChatTools from "../openai/ChatTools.ts"
 import { refusals, refusedInResponses } from "../openai/RefusedFields.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import * as ResponseInput from "./ResponseInput.ts"
@@ -33,6 +35,8 @@ const Body = Schema.Struct({
   max_tool_calls: given(Schema.Int),
   text: given(Schema.Struct({ format: given(Json), verbosity: given(Schema.String) })),
   tools: given(Schema.Array(Json)),
+  tool_choice: ChatTools.fields.tool_choice,
+  parallel_tool_calls: ChatTools.fields.parallel_tool_calls,
   service_tier: given(Schema.String),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
   safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
@@ -53,7 +57,7 @@ const decodeFormat = Schema.decodeUnknownResult(Format, { errors: "all" })
 const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
 
 /** They ask for nothing that a plan could do otherwise. */
-const accepted = ["bowline", "parallel_tool_calls", "stream_options", "truncation"]
+const accepted = ["bowline", "stream_options", "truncation"]
 const known = new Set([...Object.keys(Body.fields), ...Object.keys(refusedInResponses), ...accepted])
 
 /** A request of OpenAI's Responses as a plan. */
@@ -65,6 +69,8 @@ export interface ResponseRequest {
   readonly previous: string | undefined
   /** What the caller has decided about calls that wait. */
   readonly decided: ReadonlyArray<ResponseInput.Decided>
+  /** What it brings to a plan that waits for its client. */
+  readonly brought: Brought | undefined
   /** Without its preset. Undefined if the caller only decides, and asks nothing. */
   readonly request: PlanRequest | undefined
   /** Without what only the start of the plan tells. */
@@ -75,12 +81,17 @@ export interface ResponseRequest {
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
 
-/** The name in this body of a field of the plan, whose first MCP servers come from `tools`. */
-const fieldOf = (path: string, tools: number): string => {
+/** The name in this body of a field of the plan, whose first MCP servers come from `tools`, and so do the client's tools. */
+const fieldOf = (path: string, servers: number, named: ReadonlyArray<typeof Json.Type>): string => {
+  const [, nth, field = ""] = /^tools\[(\d+)\]\.?(.*)$/.exec(path) ?? []
+  if (nth !== undefined) {
+    return `tools[${ResponseTools.placeOf(named, "function", Number(nth))}].${field.replace(/^input_schema\b/, "parameters")}`
+  }
   const [, index, rest = ""] = /^mcp_servers\[(\d+)\]\.?(.*)$/.exec(path) ?? []
   if (index !== undefined) {
-    if (Number(index) >= tools) return `bowline.mcp_servers[${Number(index) - tools}]${rest === "" ? "" : `.${rest}`}`
-    return `tools[${index}]${rest === "" ? "" : `.${ResponseTools.fieldOf(rest)}`}`
+    if (Number(index) >= servers)
+      return `bowline.mcp_servers[${Number(index) - servers}]${rest === "" ? "" : `.${rest}`}`
+    return `tools[${ResponseTools.placeOf(named, "mcp", Number(index))}]${rest === "" ? "" : `.${ResponseTools.fieldOf(rest)}`}`
   }
   return path
     .replace(/^(?:question|history)\b.*/, "input")
@@ -121,7 +132,7 @@ const samplingOf = ({ max_output_tokens = null, reasoning, temperature = null, t
   })
 
 const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): ResponseRequest["echo"] => {
-  const { background, conversation = null, store, text, tools } = body
+  const { background, conversation = null, parallel_tool_calls, store, text, tools } = body
   return {
     type: "response",
     model: body.model,
@@ -139,6 +150,7 @@ const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): Re
     temperature: body.temperature ?? null,
     text: { ...text, format: text?.format ?? { type: "text" } },
     tools: (tools ?? []).map(ResponseTools.shown),
+    ...(parallel_tool_calls === false && { parallel_tool_calls }),
     top_p: body.top_p ?? null,
     user: body.user ?? null,
     // Nobody can ask for the input of what is not stored.
@@ -160,10 +172,10 @@ export const decode = (
   const body = decoded.success
   const parts = Result.all({
     asked: ResponseInput.read(body.input),
-    servers: ResponseTools.read(body.tools ?? []),
+    named: ResponseTools.read(body.tools ?? []),
     format: readFormat(body.text)
   })
-  return Result.flatMap(parts, ({ asked, format, servers }) => {
+  return Result.flatMap(parts, ({ asked, format, named: { servers, tools } }) => {
     const { agents = [], mcp_servers = [], preferences = {} } = decodedOwn.success.bowline ?? {}
     const { ignored, metadata } = metadataOf(body)
     const instructions = [body.instructions?.trim() ?? "", ...asked.instructions].filter((text) => text !== "")
@@ -171,7 +183,7 @@ export const decode = (
     const sampling = samplingOf(body)
     const session = typeof conversation === "string" ? conversation : conversation?.id
     const renamed: ResponseRequest["renamed"] = (issues) =>
-      issues.map(({ message, path }) => ({ path: fieldOf(path, servers.length), message }))
+      issues.map(({ message, path }) => ({ path: fieldOf(path, servers.length, body.tools ?? []), message }))
     const plan =
       asked.question === undefined
         ? Result.succeed(undefined)
@@ -182,7 +194,7 @@ export const decode = (
             ...(sampling !== undefined && { sampling }),
             agents,
             mcp_servers: [...servers, ...mcp_servers],
-            tools: [],
+            ...ChatTools.legs(tools, body),
             history: asked.history,
             metadata,
             preferences: {
@@ -199,6 +211,7 @@ export const decode = (
         isStreamed: body.stream === true,
         previous: previous_response_id ?? undefined,
         decided: asked.decided,
+        brought: asked.brought,
         request,
         echo: echoOf(body, asked.items),
         ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored, ...asked.ignored],

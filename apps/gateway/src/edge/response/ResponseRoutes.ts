@@ -12,11 +12,15 @@ import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
 import { readNothing } from "../../http/RequestBody.ts"
+import * as DecisionPause from "../../http/DecisionPause.ts"
+import * as ClientResults from "../leg/ClientResults.ts"
 import * as InputItems from "./InputItems.ts"
 import * as NewResponses from "./NewResponses.ts"
 import * as ResponseStream from "./ResponseStream.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
 import * as StoredResponses from "./StoredResponses.ts"
+
+const none: ReadonlySet<string> = new Set()
 
 /** OpenAI's Responses, as its clients ask for them. */
 export const layer = HttpApiBuilder.group(
@@ -28,6 +32,7 @@ export const layer = HttpApiBuilder.group(
     const sessions = yield* Sessions
     const stored = yield* StoredResponses.make
     const create = yield* NewResponses.make(stored)
+    const results = yield* ClientResults.make
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
 
@@ -56,7 +61,10 @@ export const layer = HttpApiBuilder.group(
           }
           const { connect, frames } = yield* follower.read(caller, ref.plan_id, 0)
           PlanArrival.join(connect, request)
-          const seen = { events: new ResponseEvents(ref, echo), after }
+          const again = new ResponseEvents(ref, echo)
+          const isIdle = results.isIdle(caller, ref.plan_id)
+          const pause = DecisionPause.make(() => again.waitsForResults(none), Effect.void, isIdle)
+          const seen = { events: again, after, pause }
           return ResponseStream.respond(seen, frames)
         }).pipe(answer)
       )

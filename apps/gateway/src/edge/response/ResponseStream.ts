@@ -17,15 +17,20 @@ interface Seen {
   readonly events: ResponseEvents
   readonly after: number
   readonly pause?: DecisionPause
+  /** What the client has brought with its request. */
+  readonly brought?: ReadonlySet<string>
 }
 
 /** An end that is not the plan's. It has the number of the event before it: after that the client can read on. */
-const endOf = ({ after, events }: Seen, why: SseAnswer.Why) => {
+const endOf = ({ after, brought = new Set(), events }: Seen, why: SseAnswer.Why): ReadonlyArray<ResponseEvent> => {
+  if (why === "paused" && events.waitsForResults(brought)) return events.call()
   const sequence_number = Math.max(events.last, after)
-  if (why === "paused") return { type: "response.completed", sequence_number, response: events.paused }
+  const paused = { type: "response.completed", sequence_number, response: events.paused }
+  if (why === "paused") return [paused]
   const code = why === "draining" ? why : "interrupted"
   const { error } = OpenAiError.make(500, code, failures[code])
-  return { ...error, type: "error", sequence_number, error }
+  const broken = { ...error, type: "error", sequence_number, error }
+  return [broken]
 }
 
 /**
@@ -43,7 +48,8 @@ export const respond = (seen: Seen, frames: FollowedPlan["frames"]): HttpServerR
         .next(frame)
         .flatMap((event) => (event.sequence_number > after ? [encode(event)] : []))
         .join(""),
+    isCut: () => events.isCalled,
     pause,
-    end: (why) => (events.isOver ? "" : encode(endOf(seen, why)))
+    end: (why) => (events.isOver ? "" : endOf(seen, why).map(encode).join(""))
   })
 }

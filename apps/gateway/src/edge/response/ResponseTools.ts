@@ -1,7 +1,9 @@
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Result, Schema } from "effect"
+import * as ChatTools from "../openai/ChatTools.ts"
 
 const Json = Schema.Record(Schema.String, Schema.Json)
 type Json = typeof Json.Type
@@ -39,6 +41,7 @@ const names = [
 export const fieldOf = (path: string): string =>
   names.reduce((name, [pattern, here]) => name.replace(pattern, here), path)
 
+const decodeFunction = Schema.decodeUnknownResult(ChatTools.Callable, { errors: "all" })
 const decodeTool = Schema.decodeUnknownResult(McpTool, { errors: "all" })
 const decodeServer = Schema.decodeUnknownResult(McpServer, { errors: "all" })
 
@@ -56,10 +59,20 @@ const serverOf = (tool: typeof McpTool.Type) => {
   }
 }
 
-const readTool = (tool: Json, index: number): Result.Result<McpServer, ReadonlyArray<Issue>> => {
+type Read =
+  | { readonly _tag: "Server"; readonly server: McpServer }
+  | { readonly _tag: "Tool"; readonly tool: ClientTool }
+
+const readTool = (tool: Json, index: number): Result.Result<Read, ReadonlyArray<Issue>> => {
   const path = `tools[${index}]`
+  if (tool["type"] === "function") {
+    return Result.mapBoth(decodeFunction(tool), {
+      onFailure: (error) => fromSchema(error).map((issue) => ({ ...issue, path: `${path}.${issue.path}` })),
+      onSuccess: (callable): Read => ({ _tag: "Tool", tool: ChatTools.toolOf(callable) })
+    })
+  }
   if (tool["type"] !== "mcp") {
-    const message = 'Expected "mcp": the planner calls its tools itself. Agents stand in a preset, or in bowline.agents'
+    const message = 'Expected "function" or "mcp". Agents stand in a preset, or in bowline.agents'
     return Result.fail([{ path: `${path}.type`, message }])
   }
   if (typeof tool["connector_id"] === "string") {
@@ -71,17 +84,30 @@ const readTool = (tool: Json, index: number): Result.Result<McpServer, ReadonlyA
     fromSchema(error).map((issue) => ({ path: `${path}.${fieldOf(issue.path)}`, message: issue.message }))
   return decodeTool(tool).pipe(
     Result.flatMap((tool) => decodeServer(serverOf(tool))),
-    Result.mapError(named)
+    Result.mapBoth({ onFailure: named, onSuccess: (server): Read => ({ _tag: "Server", server }) })
   )
 }
 
-/** The MCP servers that `tools` name. Fails with everything that is wrong, tool by tool. */
-export const read = (tools: ReadonlyArray<Json>): Result.Result<ReadonlyArray<McpServer>, ReadonlyArray<Issue>> => {
+/** What `tools` name: MCP servers, and functions of the client. */
+export interface Named {
+  readonly servers: ReadonlyArray<McpServer>
+  readonly tools: ReadonlyArray<ClientTool>
+}
+
+/** The index in `tools` of the nth one of this type. */
+export const placeOf = (tools: ReadonlyArray<Json>, type: "function" | "mcp", nth: number): number =>
+  tools.map((tool, index) => ({ type: tool["type"], index })).filter((tool) => tool.type === type)[nth]?.index ?? nth
+
+/** Fails with everything that is wrong, tool by tool. */
+export const read = (tools: ReadonlyArray<Json>): Result.Result<Named, ReadonlyArray<Issue>> => {
   const results = tools.map(readTool)
   const issues = results.flatMap((result) => Option.getOrElse(Result.getFailure(result), () => []))
-  return issues.length > 0
-    ? Result.fail(issues)
-    : Result.succeed(results.flatMap((result) => Option.toArray(Result.getSuccess(result))))
+  if (issues.length > 0) return Result.fail(issues)
+  const named = results.flatMap((result) => Option.toArray(Result.getSuccess(result)))
+  return Result.succeed({
+    servers: named.flatMap((one) => (one._tag === "Server" ? [one.server] : [])),
+    tools: named.flatMap((one) => (one._tag === "Tool" ? [one.tool] : []))
+  })
 }
 
 /** What a response shows of a tool: its secrets stay here. */

@@ -31,6 +31,8 @@ export const make = Effect.gen(function* () {
     const events = new ResponseEvents(ref, echo)
     for (const event of (yield* PlanGist.read(store, stored)).events) events.tell(event)
     if (stored.plan.state === "running") events.stand()
+    // A call that runs may not have told yet that it has begun.
+    if (stored.plan.stage !== "tool" && events.waitsForResults(new Set())) events.call()
     return { ref, echo, events }
   })
 
@@ -53,7 +55,8 @@ export const make = Effect.gen(function* () {
     find: Effect.fnUntraced(function* (caller: CallerName, id: string) {
       const ref = yield* Effect.mapError(Effect.fromOption(refOf(id)), () => missing)
       const found = yield* told(caller, ref)
-      return found.events.isOver && !found.echo.store ? yield* missing : found
+      const { echo, events } = found
+      return !events.exists || (events.isOver && !events.isCalled && !echo.store) ? yield* missing : found
     }),
     forget: store.dropEcho
   }

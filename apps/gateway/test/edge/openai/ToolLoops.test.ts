@@ -46,6 +46,23 @@ const openAi: Loop = async (baseURL, pick) => {
   return (await runner.finalContent()) ?? ""
 }
 
+const openAiResponses: Loop = async (baseURL, pick) => {
+  const { responses } = new OpenAI({ ...key, baseURL })
+  const tools = [{ type: "function" as const, name: "pick", description, parameters, strict: true }]
+  const asked = { model: "bowline", tools }
+  let response = await responses.create({ ...asked, input: "?" })
+  for (;;) {
+    const calls = response.output.flatMap((item) => (item.type === "function_call" ? [item] : []))
+    if (calls.length === 0) return response.output_text
+    const input = calls.map(({ arguments: text, call_id }) => ({
+      type: "function_call_output" as const,
+      call_id,
+      output: pick(JSON.parse(text) as { readonly among: number })
+    }))
+    response = await responses.create({ ...asked, previous_response_id: response.id, input })
+  }
+}
+
 const langChain =
   (useResponsesApi: boolean): Loop =>
   async (baseURL, pick) => {
@@ -107,7 +124,11 @@ const loops: ReadonlyArray<readonly [string, Loop]> = [
     (baseURL, pick) => aiSdk(createOpenAICompatible({ ...key, name: "bowline", baseURL })("bowline"), pick)
   ],
   ["@ai-sdk/openai", (baseURL, pick) => aiSdk(createOpenAI({ ...key, baseURL }).chat("bowline"), pick)],
-  ["@openai/agents", agents(false)]
+  ["@openai/agents", agents(false)],
+  ["openai on Responses", openAiResponses],
+  ["@langchain/openai on Responses", langChain(true)],
+  ["@ai-sdk/openai on Responses", (baseURL, pick) => aiSdk(createOpenAI({ ...key, baseURL })("bowline"), pick)],
+  ["@openai/agents on Responses", agents(true)]
 ]
 
 describe.each(loops)("%s, unchanged,", (_, loop) => {

@@ -6,8 +6,10 @@ import { ResponseStream } from "openai/lib/responses/ResponseStream"
 import type { Item } from "../../../src/edge/response/ResponseItems.ts"
 import { ResponseEvents } from "../../../src/edge/response/ResponseEvents.ts"
 import {
+  approved,
   artifact,
   begin,
+  called,
   echo,
   failed,
   final,
@@ -33,8 +35,8 @@ interface Sent {
   readonly [field: string]: unknown
 }
 
-const run = (events: ReadonlyArray<PlanEvent>, from = 0) => {
-  const fold = new ResponseEvents({ plan_id: plan, from }, echo)
+const run = (events: ReadonlyArray<PlanEvent>, leg = 1) => {
+  const fold = new ResponseEvents({ plan_id: plan, leg }, echo)
   const frames = events.map((event, index) => toFrame(index + 1, "2026-01-02T03:04:05.678Z", event))
   const sent = frames.flatMap((frame) => fold.next(frame)) as unknown as ReadonlyArray<Sent>
   return { fold, sent }
@@ -284,15 +286,15 @@ describe("the events of a response", () => {
       step(1),
       say("May I?"),
       requested("weather_forecast"),
+      approved,
       started,
       finished(),
       step(2),
       say("b", 2),
       final()
     ]
-    const request = run(events).fold.response.output[1]?.id ?? ""
-    const from = run(events).fold.behind(new Set([request, "other"]))
-    const { fold, sent } = run(events, from)
+    assert.strictEqual(run(events).fold.legBehind([task_id]), 2)
+    const { fold, sent } = run(events, 2)
     assert.deepStrictEqual(told(sent), [
       ...lifecycle,
       ...call("completed"),
@@ -311,6 +313,32 @@ describe("the events of a response", () => {
       fold.response.output.map(({ id }) => id)
     )
     assert.deepStrictEqual(outputOf(fold.response.output), ["mcp ", "b"])
+  })
+
+  it("end where the plan waits for the client: what follows its result is another response", () => {
+    const rest = [finished(), step(2), used, say("b", 2), final()]
+    const events = [...begin, step(1), say("a"), used, ...called]
+    const first = run([...events, ...rest])
+    assert.deepNestedInclude(first.fold.response, {
+      "output[1].call_id": `call_${task_id}`,
+      "output[1].name": "pick",
+      "output[1].arguments": "{}",
+      "output[1].status": "completed"
+    })
+    assert.deepNestedInclude(first.fold.response, { status: "completed", "usage.total_tokens": 14 })
+    assert.deepStrictEqual(outputOf(first.fold.response.output), ["a", "fc"])
+    assert.strictEqual(first.sent.at(-1)?.type, "response.completed")
+
+    // As its client has seen it before the result.
+    const live = run(events)
+    assert.isTrue(live.fold.waitsForResults(new Set()))
+    assert.deepStrictEqual([...live.sent, ...live.fold.call()] as unknown, first.sent)
+
+    const second = run([...events, ...rest], 2)
+    assert.strictEqual(second.fold.response.id, `resp_${plan}_2`)
+    assert.deepNestedInclude(second.fold.response, { status: "completed", "usage.total_tokens": 14 })
+    assert.deepStrictEqual(outputOf(second.fold.response.output), ["b"])
+    assert.isFalse(run([...events, ...rest], 3).fold.exists)
   })
 
   it("mark text before calls as commentary, and the last text as the answer", () => {

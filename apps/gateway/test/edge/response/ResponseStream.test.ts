@@ -16,7 +16,7 @@ describe("a stream of Responses", () => {
   ] as const)("says a comment after each 10 s in which %s is silent", ([, turn, last]) =>
     Effect.gen(function* () {
       const { frames, plan_id } = yield* TestKit.follow({ question: "?", agents })
-      const events = new ResponseEvents({ plan_id, from: 0 }, echo)
+      const events = new ResponseEvents({ plan_id, leg: 1 }, echo)
       const { body } = respond({ events, after: -1 }, frames)
       if (body._tag !== "Stream") return assert.fail("The answer is no stream")
       let heard = ""

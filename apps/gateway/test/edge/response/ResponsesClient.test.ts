@@ -349,7 +349,7 @@ describe("the client of OpenAI's Responses", () => {
   )
 
   it.live.each<readonly [fields: object, param: string]>([
-    [{ input: [{ type: "function_call_output", call_id: "c", output: "o" }] }, "input[0].type"],
+    [{ input: [{ type: "function_call_output", call_id: "c", output: "o" }] }, "input"],
     [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] }, "input[0].content[0].type"],
     [{ input: [{ role: "assistant", content: "?" }] }, "input"],
     [{ input: [] }, "input"],
@@ -358,7 +358,7 @@ describe("the client of OpenAI's Responses", () => {
       { input: [{ type: "mcp_approval_response", approval_request_id: "x", approve: true }] },
       "input[0].approval_request_id"
     ],
-    [{ tools: [{ type: "function", name: "f", parameters: {} }] }, "tools[0].type"],
+    [{ tools: [{ type: "function", name: "f f", parameters: {} }] }, "tools[0].name"],
     [{ tools: [{ type: "mcp", server_label: "a", server_url: "ftp://x" }] }, "tools[0].server_url"],
     [{ tools: [{ type: "mcp", server_label: "a", connector_id: "x" }] }, "tools[0].connector_id"],
     [{ tools: [{ type: "mcp", server_label: "a b", server_url: "https://x.example" }] }, "tools[0].server_label"],

@@ -1,3 +1,4 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { empty } from "@bowline/domain/plan/Usage"
 import { TaskId } from "@bowline/domain/tool/TaskState"
@@ -57,6 +58,40 @@ export const finished = (error?: { readonly code: string; readonly message: stri
     ...(error !== undefined && { error })
   }
 })
+export const approved: PlanEvent = {
+  event: "approval.resolved",
+  data: { task_id, decision: "approve", by: anonymous }
+}
+
+/** The plan waits for the client. */
+export const called: ReadonlyArray<PlanEvent> = [
+  {
+    event: "task.started",
+    data: {
+      task_id,
+      tool: "pick",
+      kind: "client",
+      agent: null,
+      skill: null,
+      agent_did: null,
+      agent_did_source: null,
+      input: {}
+    }
+  },
+  {
+    event: "waiting",
+    data: {
+      task_id,
+      kind: "result",
+      round: 1,
+      tool: "pick",
+      agent: null,
+      input: {},
+      expires_at: "2026-01-01T00:00:00.000Z"
+    }
+  }
+]
+
 export const requested = (tool: string): PlanEvent => ({
   event: "approval.requested",
   data: { task_id, tool, agent: null, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }

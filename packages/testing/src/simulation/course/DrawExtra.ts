@@ -1,9 +1,19 @@
+import { Struct } from "effect"
 import type { FaultKinds } from "./DrawFault.ts"
 import { times } from "./DrawPlan.ts"
 import type { SeededRandom } from "../scenario/SeededRandom.ts"
-import type { Fault, PeerFault, Scenario, ScenarioPlan } from "../scenario/Scenario.ts"
+import type { Fault, PeerFault, Scenario, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
 import { peerTools } from "../world/Peers.ts"
 import { mcpTools } from "../world/Servers.ts"
+
+/** The plan in a session of its own, with these calls one after the other, and nothing that keeps it from making them. */
+const alone = (plan: ScenarioPlan, ...calls: ReadonlyArray<ScenarioCall>): ScenarioPlan => ({
+  ...Struct.omit(plan, ["approval", "budget"]),
+  session: `${plan.name} alone`,
+  timeoutMs: 120_000,
+  steps: [...calls.map((call) => ({ words: 1, pauseMs: 1, calls: [call] })), ...plan.steps.slice(-1)],
+  acts: []
+})
 
 /** Plots that every scenario may have, whatever else it has: each in so many of 100. */
 const extras: ReadonlyArray<{
@@ -11,7 +21,8 @@ const extras: ReadonlyArray<{
   readonly needs: FaultKinds
   readonly draw: (
     random: SeededRandom,
-    plan: ScenarioPlan
+    plan: ScenarioPlan,
+    replicas: number
   ) => { readonly plan: ScenarioPlan; readonly faults: ReadonlyArray<Fault> }
 }> = [
   {
@@ -190,6 +201,59 @@ const extras: ReadonlyArray<{
     percent: 10,
     needs: new Set(),
     draw: (random, plan) => ({ plan: { ...plan, toolTimeoutMs: random.int(200, 4_000) }, faults: [] })
+  },
+  {
+    // Somebody cancels at another replica a plan that talks for long, and no notice of it reaches the writer.
+    percent: 3,
+    needs: new Set(["store", "callers"]),
+    draw: (random, plan, replicas) => {
+      const at = random.int(1_000, 4_000)
+      const act = { _tag: "Cancel" as const, at, replica: (plan.replica + 1) % replicas }
+      const deaf = { at: plan.at + at - random.int(0, 500), replica: plan.replica, ms: random.int(8_000, 15_000) }
+      const steps = [{ words: random.int(20, 30), pauseMs: 1_000, calls: [] }]
+      return {
+        plan: { ...plan, session: `${plan.name} alone`, timeoutMs: 120_000, readMs: 0, steps, acts: [act] },
+        faults: [{ _tag: "Notices", ...deaf, become: "lost" }]
+      }
+    }
+  },
+  {
+    // A process dies when its plan has made as many calls as it may.
+    percent: 3,
+    needs: new Set(["process"]),
+    draw: (random, plan) => {
+      const ms = random.int(1_000, 3_000)
+      const at = plan.at + random.int(300, ms + 300)
+      const calls = times(2, (index) => ({ key: `${plan.name}/${index}.0`, tool: "repeat", ms }))
+      return {
+        plan: { ...alone(plan, ...calls), budget: { max_tool_calls: 1 } },
+        faults: [{ _tag: "Kill", at, replica: plan.replica, tasks: 0, backMs: random.int(100, 20_000) }]
+      }
+    }
+  },
+  {
+    // Somebody cancels a plan while an agent or an MCP server works for it.
+    percent: 3,
+    needs: new Set(["peers", "callers"]),
+    draw: (random, plan) => {
+      const tool = random.pick(["one_ask", ...peerTools, ...mcpTools, ...mcpTools, ...mcpTools])
+      const call = { key: `${plan.name}/0.0`, tool, ms: random.int(15_000, 25_000) }
+      const act = { _tag: "Cancel" as const, at: random.int(1_000, 5_000), replica: plan.replica }
+      return { plan: { ...alone(plan, call), acts: [act] }, faults: [] }
+    }
+  },
+  {
+    // An agent has given a part of its answer when the process dies that has asked it.
+    percent: 3,
+    needs: new Set(["peers", "process"]),
+    draw: (random, plan) => {
+      const call = { key: `${plan.name}/0.0`, tool: "one_ask", ms: random.int(10_000, 20_000) }
+      const at = plan.at + random.int(1_500, 5_000)
+      return {
+        plan: alone(plan, call),
+        faults: [{ _tag: "Kill", at, replica: plan.replica, tasks: 0, backMs: random.int(100, 5_000) }]
+      }
+    }
   }
 ]
 
@@ -200,6 +264,6 @@ export const withExtra = (random: SeededRandom, scenario: Scenario, kinds: Fault
   const extra = extras.find(({ percent }) => drawn < (before += percent))
   const [first, ...others] = scenario.plans
   if (extra === undefined || first === undefined || !extra.needs.isSubsetOf(kinds)) return scenario
-  const { faults, plan } = extra.draw(random, first)
+  const { faults, plan } = extra.draw(random, first, scenario.replicas)
   return { ...scenario, plans: [plan, ...others], faults: [...scenario.faults, ...faults] }
 }
