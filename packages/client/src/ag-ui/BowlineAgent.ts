@@ -57,9 +57,15 @@ const resultsOf = ({ messages }: RunAgentInput): ReadonlyArray<ChatAnswer> =>
     return [{ taskId, content, isError: error !== undefined }]
   })
 
+const isSchema = (schema: unknown): schema is { readonly [key: string]: Json } =>
+  typeof schema === "object" && schema !== null
+
 /** The page's own tools, as the plan has them. */
 const toolsOf = ({ tools }: RunAgentInput): NonNullable<PlanRequest["tools"]> =>
-  tools.map(({ description, name, parameters }) => ({ name, description, input_schema: parameters ?? {} }))
+  tools.map(({ description, name, parameters }) => {
+    const schema: unknown = parameters
+    return { name, description, input_schema: isSchema(schema) ? schema : {} }
+  })
 
 const ownOf = (props: unknown): unknown =>
   typeof props === "object" && props !== null && "bowline" in props ? props.bowline : undefined
