@@ -112,7 +112,8 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
     }
   }
 
-  const isOver = ({ state }: { readonly state: string }): boolean => state !== "queued" && state !== "running"
+  const isOver = ({ state }: { readonly state: string }): boolean =>
+    state !== "queued" && state !== "running" && state !== "waiting"
 
   /** Drops a question from its session, with all that came after it. */
   const drop = async (chat: string, questionId: string, options: Signal): Promise<void> => {

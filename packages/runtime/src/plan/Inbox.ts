@@ -126,7 +126,14 @@ export class Inbox extends Context.Service<
       const newPlans = yield* NewPlans
       const uuid = yield* UuidGenerator
 
-      const tell = (plan_id: PlanId) => Effect.ignore(notices.publish([{ _tag: "InboxChanged", plan_id }]))
+      /** A notice that is lost only delays the plan, or the readers of a parked one. */
+      const tell = (plan_id: PlanId, parked?: "woken" | "told") =>
+        Effect.ignore(
+          notices.publish([
+            parked === "told" ? { _tag: "Advanced", plan_id } : { _tag: "InboxChanged", plan_id },
+            ...(parked === "woken" ? [{ _tag: "PlansLeft" } as const] : [])
+          ])
+        )
       const ownerOf = ({ caller, isAdmin }: Decider) => (isAdmin ? undefined : caller)
       const idOf = ({ caller }: Decider, plan: PlanId, key: EntryKey | undefined) => {
         if (key === undefined) return EntryId.make(`entry_${uuid()}`)
@@ -177,8 +184,7 @@ export class Inbox extends Context.Service<
         if (accepted._tag === "Completed") {
           return entry.type === "text" ? yield* ask(accepting, entry, accepted.owner) : yield* Effect.die("Not a text")
         }
-        // A notice that is lost only delays the plan.
-        if (accepted._tag === "Accepted") yield* tell(plan_id)
+        if (accepted._tag === "Accepted") yield* tell(plan_id, accepted.parked)
         const { moved_to } = accepted
         return { entry_id: accepted.entry_id, plan_id: moved_to ?? plan_id, moved: moved_to !== null }
       })
@@ -187,7 +193,8 @@ export class Inbox extends Context.Service<
         accept,
         heardBy: (caller, key) => store.planOf(keyedId([caller, key])),
         list: (by, plan, page) => store.list(plan, ownerOf(by), page),
-        withdraw: (by, plan, entry) => Effect.andThen(store.withdraw(plan, entry, ownerOf(by)), tell(plan)),
+        withdraw: (by, plan, entry) =>
+          Effect.andThen(store.withdraw(plan, entry, ownerOf(by)), Effect.andThen(tell(plan), tell(plan, "told"))),
         planOfCall: store.planOfCall,
         waiting: store.waiting,
         approvals: (caller, page) => store.approvals(caller, undefined, page),
@@ -208,7 +215,7 @@ export class Inbox extends Context.Service<
                 IdempotencyConflict: (error) => Effect.die(error)
               })
             )
-          if (accepted._tag === "Accepted") yield* tell(plan_id)
+          if (accepted._tag === "Accepted") yield* tell(plan_id, accepted.parked)
           return (yield* standing) ?? { ...decision, by: by.caller }
         })
       }

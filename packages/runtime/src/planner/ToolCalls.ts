@@ -207,8 +207,8 @@ class StepCalls {
     const known = resumed?.waits.get(task_id)
     const opened = known?.kind === kind && known.round === round ? known : undefined
     const used = run.inbox.hasSettled(task_id) ? undefined : opened?.settlement
-    const open = Effect.gen(function* () {
-      const expires_at = fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
+    const open = Effect.fnUntraced(function* (expires_at: string) {
+      yield* journal.keepUp
       const call = { task_id, kind, round, tool: part.tool, agent: tool.agent, input, expires_at }
       const { data = null, message = null, url = null } = said
       const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null }
@@ -218,10 +218,10 @@ class StepCalls {
       )
     })
     const waiting = Effect.gen(function* () {
-      yield* journal.keepUp
-      if (opened === undefined) yield* open
+      const expires_at = opened?.expires_at ?? fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
+      if (opened === undefined) yield* open(expires_at)
       else journal.append([run.progressed(run.stage)], [])
-      const settlement = yield* run.inbox.wait(task_id)
+      const settlement = yield* run.inbox.wait({ task_id, kind, expires_at })
       journal.append(run.inbox.use(settlement), [])
       // Before anything is done with it: so it is used in this call, whoever finishes that.
       yield* journal.flush

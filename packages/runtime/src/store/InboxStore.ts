@@ -42,7 +42,13 @@ export interface Accepting {
  * content. `Completed` is a text for a plan that has completed: nothing is written.
  */
 export type Accepted =
-  | { readonly _tag: "Accepted" | "Known"; readonly entry_id: EntryId; readonly moved_to: PlanId | null }
+  | {
+      readonly _tag: "Accepted" | "Known"
+      readonly entry_id: EntryId
+      readonly moved_to: PlanId | null
+      /** Of a plan that was parked: it is `woken`, or it stays, and its frame of the entry is written (`told`). */
+      readonly parked?: "woken" | "told"
+    }
   | { readonly _tag: "Completed"; readonly owner: CallerName }
 
 /** A text that the plan has not taken. `isTold` says whether readers have seen it in its present state. */

@@ -1,3 +1,4 @@
+import type { WokenBy } from "@bowline/domain/plan/Outcome"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
@@ -126,7 +127,7 @@ export class Memory {
     if (!this.open.has(plan.plan_id)) return false
     if (guard._tag === "Queued") return plan.state === "queued" && replica === guard.replica && fence === guard.fence
     const session = this.sessions.get(plan.session_id)
-    if (session?.fence !== guard.fence) return false
+    if (session?.fence !== guard.fence || plan.state === "waiting") return false
     // A queued plan may belong to another replica by now.
     return plan.state === "running" || session.lease?.replica === replica
   }
@@ -144,6 +145,7 @@ export class Memory {
 
   /** Whether the plan's replica is dead or has handed the plan over or, of a running plan, nobody holds its session. */
   isLeft(record: PlanRecord, session: SessionRecord, asking: ReplicaId, now: number): boolean {
+    if (record.plan.state === "waiting") return false
     if (record.plan.state === "running") return !this.hasLease(session, now)
     return record.replica !== asking && (record.isHandedOver || !this.isAlive(record.replica, now))
   }
@@ -151,6 +153,15 @@ export class Memory {
   isAlive(replica: ReplicaId, now: number): boolean {
     return (this.replicas.get(replica) ?? 0) > now
   }
+}
+
+/** Wakes the plan if it is parked, and says whether it was: from now on any replica may take it over. */
+export const wake = (record: PlanRecord, because: WokenBy): boolean => {
+  if (record.plan.state !== "waiting") return false
+  record.plan = { ...record.plan, state: "running", stage: "queue" }
+  record.isHandedOver = true
+  record.wokenBy = because
+  return true
 }
 
 export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
@@ -220,6 +231,8 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   message: plan.request.task_message ?? null,
   cancelledAt: null,
   endsAt: now + plan.deadline - plan.createdAt,
+  leftMs: null,
+  wokenBy: null,
   deaths: 0,
   isHandedOver: false,
   events: [],

@@ -119,6 +119,15 @@ export const apply = (
     case "HandedOver":
       record.isHandedOver = true
       return
+    case "Parked":
+      record.plan = { ...record.plan, state: "waiting", deadline_at: null }
+      record.leftMs = change.leftMs
+      record.preferences = change.preferences
+      return
+    case "Woken":
+      record.wokenBy = null
+      record.plan = { ...record.plan, stage: null }
+      return
     case "Released":
       session.lease = undefined
       return

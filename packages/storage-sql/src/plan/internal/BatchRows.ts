@@ -20,6 +20,8 @@ interface GuardRow {
   readonly settled_at: string | null
   /** Whether the lease of the session ends with the plan. */
   readonly released: boolean
+  /** Of a plan that is parked: when the last of its waits ends. */
+  readonly until: string | null
   /** How much of the plan's inbox its process has read, if it has one; and whether the commit is only stored if that is all. */
   readonly seen: number | null
   readonly closes: boolean
@@ -52,6 +54,10 @@ interface PlanRow {
   /** The day to charge with what is new in `tool_calls` and `usage`. */
   readonly day: string | null
   readonly handed_over: boolean | null
+  readonly left_ms: number | null
+  readonly preferences: string | null
+  /** Whether readers are told what has woken the plan. */
+  readonly woken: boolean
   /** Whether the batch sets the gist, which may be null. */
   readonly summed: boolean
   readonly gist: string | null
@@ -107,6 +113,9 @@ const unchangedPlan = {
   cost_usd: null,
   day: null,
   handed_over: null,
+  left_ms: null,
+  preferences: null,
+  woken: false,
   summed: false,
   gist: null,
   first_token_at: null,
@@ -116,13 +125,27 @@ const unchangedPlan = {
   finished_at: null
 }
 
+/** `on_disconnect` is the first preference that it writes: who looks for unread plans finds it there. */
+const toParked = (plan: PlanRow, { leftMs, preferences }: Extract<PlanChange, { _tag: "Parked" }>): PlanRow => {
+  const { on_disconnect, ...others } = preferences
+  const written = JSON.stringify({ on_disconnect, ...others })
+  return { ...plan, state: "waiting", left_ms: Math.round(leftMs), preferences: written }
+}
+
 const changePlan = (
   plan: PlanRow,
-  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Summed" | "HandedOver" | "Settled" }>
+  change: Extract<
+    PlanChange,
+    { readonly _tag: "Held" | "Progressed" | "Summed" | "HandedOver" | "Parked" | "Woken" | "Settled" }
+  >
 ): PlanRow => {
+  if (change._tag === "Parked") {
+    return toParked(plan, change)
+  }
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
   if (change._tag === "Summed") return { ...plan, summed: true, gist: change.gist, first_token_at: change.firstTokenAt }
   const staged = { ...plan, staged: true, stage: null }
+  if (change._tag === "Woken") return { ...staged, woken: true }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
   const { day = null, model, usage, ...counts } = change.progress
   const progressed = { ...staged, ...counts, model: storable(model), usage: JSON.stringify(usage), day }
@@ -147,6 +170,7 @@ interface Merged {
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
   readonly isReleased: boolean
+  readonly until: string | null
 }
 
 const compact = (
@@ -165,6 +189,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   let plan: PlanRow | undefined
   let compaction: CompactionRow | undefined
   let isReleased = false
+  let until: string | null = null
   const tasks = new Map<string, TaskRow>()
   const waits = new Map<string, WaitRow>()
   const entries = new Map<string, EntryRow>()
@@ -175,7 +200,10 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       case "Progressed":
       case "Summed":
       case "HandedOver":
+      case "Parked":
+      case "Woken":
       case "Settled":
+        if (change._tag === "Parked") until = change.until
         plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
         break
       case "MessageAppended": {
@@ -215,11 +243,12 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
     tasks: Array.from(tasks.values()),
     waits: Array.from(waits.values()),
     entries: Array.from(entries.values()),
-    isReleased
+    isReleased,
+    until
   }
 }
 
-const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }: Merged): GuardRow => {
+const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased, until }: Merged): GuardRow => {
   const { plan_id, session_id, guard, events, inbox } = commit
   return {
     plan_id,
@@ -231,9 +260,10 @@ const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }:
     last_message: messages.at(-1)?.id ?? null,
     messages: messages.length,
     through: compaction?.through ?? null,
-    settled_as: plan?.finished_at == null ? null : plan.state,
+    settled_as: plan?.finished_at == null && plan?.state !== "waiting" ? null : plan.state,
     settled_at: plan?.finished_at ?? null,
     released: isReleased,
+    until,
     seen: inbox?.seen ?? null,
     closes: inbox?.closes ?? false
   }

@@ -95,6 +95,11 @@ export const readWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>
 select ${sql.literal(waitColumns)} from waits w join plans p on p.id = w.plan_id left join inbox e on e.id = w.settled_by
 where ${sql.in("w.plan_id", plans)} order by w.ordinal`
 
+/** The version before has stored approvals without an end: theirs is the deadline of the plan, at which they end also when that is parked. */
+export const boundWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql`
+update waits w set expires_at = p.deadline_at from plans p
+where p.id = w.plan_id and ${sql.in("w.plan_id", plans)} and w.expires_at is null`
+
 export const toWaits = (rows: ReadonlyArray<WaitRow>): ReadonlyArray<StoredWait> => rows.map(toWait)
 
 interface ContentRow {

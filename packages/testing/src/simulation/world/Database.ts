@@ -88,7 +88,8 @@ export class Database {
       Context.add(PlanStore, { ...this.#heard(replica, over(this.#plans(replica), ["reading"])), isDurable: true }),
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
-      Context.add(InboxStore, over(this.#inboxes(replica))),
+      // It does so once a second, on one replica, for all: the faults are those of plans.
+      Context.add(InboxStore, over(this.#inboxes(replica), ["expire"])),
       Context.add(SessionStore, over(get(SessionStore))),
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
