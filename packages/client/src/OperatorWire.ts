@@ -65,6 +65,7 @@ export interface Overview {
   readonly plans: {
     readonly queued: number
     readonly running: number
+    readonly waiting: number
     readonly completed: number
     readonly failed: number
     readonly aborted: number
@@ -76,6 +77,7 @@ export interface Overview {
     readonly plans: {
       readonly queued: number
       readonly running: number
+      readonly waiting: number
       readonly completed: number
       readonly failed: number
       readonly aborted: number

@@ -86,7 +86,7 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
         <Fact name={endedAt === null ? "Elapsed" : "Took"}>
           <span class="ticking">{endedAt === null ? elapsed(now() - startedAt) : duration(endedAt - startedAt)}</span>
         </Fact>
-        <Deadline at={Date.parse(plan.deadline_at)} numbers={numbers} />
+        {plan.deadline_at === null ? null : <Deadline at={Date.parse(plan.deadline_at)} numbers={numbers} />}
         <Fact name="Steps">{count(numbers.steps)}</Fact>
         <Fact name="Tool calls">{callsOf(numbers)}</Fact>
         <Fact name="Retries">{count(numbers.retries)}</Fact>

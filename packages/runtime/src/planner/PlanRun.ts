@@ -47,10 +47,11 @@ export interface PlanAnswer {
   readonly parts: ReadonlyArray<MessagePart>
 }
 
-/** What ends a plan from outside: an abort, a hand-over to the next process, or a journal that may not write any more. */
+/** What ends a plan from outside: an abort, a hand-over to the next process, or to whoever it waits for, or a journal that may not write any more. */
 export type Ending =
   | { readonly _tag: "Aborted"; readonly reason: AbortReason }
   | { readonly _tag: "HandedOver" }
+  | { readonly _tag: "Parked" }
   | { readonly _tag: "Stopped"; readonly why: Stopped }
 
 /** What a plan was doing when it ended. */
@@ -211,6 +212,12 @@ export class PlanRun {
   end(reason: AbortReason): void {
     if (this.isResumable) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
+  }
+
+  /** The plan is parked: no process has it now. */
+  park(): void {
+    this.#elsewhere = "handed over"
+    this.#end({ _tag: "Parked" })
   }
 
   /**
