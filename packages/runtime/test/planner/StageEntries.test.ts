@@ -7,7 +7,7 @@ import { until } from "@bowline/testing/http/Move"
 import { type Asked, question, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, say, type Turn } from "@bowline/testing/provider/Turn"
 import { all, pass, post } from "@bowline/testing/unstable/TestKit"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { Effect, Latch, Layer } from "effect"
 import type { PlansConfig } from "../../src/config/PlansConfig.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
@@ -133,14 +133,22 @@ const settle = (process: Mortal, plan_id: PlanId, { kind, task_id }: Waiting) =>
   return entry === undefined ? Effect.void : Effect.asVoid(process.inbox.accept(me, plan_id, entry))
 }
 
+// A compaction would load it from the disk, which takes real time.
+beforeAll(async () => {
+  await import("gpt-tokenizer/bpeRanks/o200k_base")
+  await import("gpt-tokenizer/encoding/o200k_base")
+})
+
 describe("what happens to a plan in each of its stages", () => {
   for (const [name, scene] of Object.entries(scenes)) {
-    for (const happening of happenings) {
+    // A wait that would go beyond the deadline is never begun.
+    for (const happening of happenings.filter((one) => scene.stage !== "backoff" || one !== "deadline")) {
       it.effect(`${happening} in ${name}`, () =>
         Effect.gen(function* () {
           const { before, events, isFor, items, meanwhile, plan, said } = yield* play(scene, happening)
           const isText = happening === "boundary" || happening === "now" || before !== undefined
-          const isAborted = happening === "cancel" || happening === "deadline"
+          // The time of a plan stands still while it only waits.
+          const isAborted = happening === "cancel" || (happening === "deadline" && scene.waits === undefined)
           assert.strictEqual(plan.state, isAborted ? "aborted" : "completed")
           const texts = items.filter(({ type }) => type === "text")
           assert.deepStrictEqual(
@@ -153,7 +161,8 @@ describe("what happens to a plan in each of its stages", () => {
           // Nothing but what settles the wait ends it; a text that counts at once ends an attempt and the wait for the next one.
           const isOver = isFor || isAborted || (happening === "expiry" && scene.waits !== undefined)
           const isSteered = happening === "now" && (scene.stage === "provider" || scene.stage === "backoff")
-          if (isOver || isSteered) assert.include(["completed", "aborted"], meanwhile.state)
+          if (isOver || isSteered)
+            assert.notInclude([scene.stage], meanwhile.state === "running" ? meanwhile.stage : "")
           else if (happening !== "kill") assert.include([scene.stage, null], meanwhile.stage)
           assert.lengthOf(
             all(events, "text.retract").filter(({ reason }) => reason === "steered"),
