@@ -283,18 +283,21 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
         type: "RUN_FINISHED",
         threadId,
         runId,
-        outcome: {
-          type: "interrupt",
-          interrupts: waiting.map(({ expires_at, input, task_id, tool, why }) => ({
-            id: task_id,
-            reason: "tool_call",
-            message: `${tool} waits for an approval`,
-            toolCallId: task_id,
-            responseSchema: decision,
-            expiresAt: expires_at,
-            metadata: { tool, input, why }
-          }))
-        }
+        outcome:
+          waiting.length === 0
+            ? { type: "success" }
+            : {
+                type: "interrupt",
+                interrupts: waiting.map(({ expires_at, input, task_id, tool, why }) => ({
+                  id: task_id,
+                  reason: "tool_call",
+                  message: `${tool} waits for an approval`,
+                  toolCallId: task_id,
+                  responseSchema: decision,
+                  expiresAt: expires_at,
+                  metadata: { tool, input, why }
+                }))
+              }
       }
     ],
     complete: ({ output, stop_reason: stopReason, text, usage }) => [
@@ -325,6 +328,6 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
 
 /**
  * Turns the frames of a plan into the events of an AG-UI run. Tool calls have the ids of their tasks, interrupts as well. With `behind` the
- * run goes on with a plan that has waited for decisions about these calls.
+ * run goes on with a plan that has waited for decisions about these calls, or for their results.
  */
 export const make = (run: AgUiRun, behind: Iterable<string> = []): UiFold<AgUiEvent> => new UiFold(dialect(run), behind)

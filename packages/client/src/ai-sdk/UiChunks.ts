@@ -3,7 +3,8 @@ import { type Dialect, errorOf, neverMade, type Segment, UiFold } from "../ui/Ui
 
 interface Tool {
   readonly toolCallId: string
-  readonly providerExecuted: true
+  /** The client makes a call without it. */
+  readonly providerExecuted?: true
 }
 
 /** A chunk of the AI SDK's UI message stream (version 7), as far as plans have them. */
@@ -71,7 +72,8 @@ const finishReasons: Readonly<Record<StopReason, "stop" | "length" | "content-fi
 
 const idOf = ({ attempt, step }: Segment): string => `${step}.${attempt}`
 
-const tool = (toolCallId: string) => ({ toolCallId, providerExecuted: true, dynamic: true }) as const
+const tool = (toolCallId: string, isOfClient = false) =>
+  ({ toolCallId, dynamic: true, ...(!isOfClient && ({ providerExecuted: true } as const)) }) as const
 
 /** The client drops all parts of the step, so what is kept comes again. */
 const whole = (segment: Segment): ReadonlyArray<UiChunk> => {
@@ -97,18 +99,20 @@ const dialect: Dialect<UiChunk> = {
     const { agent = null, skill = null } = "skill" in call ? call : {}
     const title = agent === null || skill === null ? {} : { title: `${agent}.${skill}` }
     const { input, task_id, tool: toolName } = call
-    return [{ type: "tool-input-available", ...tool(task_id), toolName, input, ...title }]
+    const isOfClient = "kind" in call && call.kind === "client"
+    return [{ type: "tool-input-available", ...tool(task_id, isOfClient), toolName, input, ...title }]
   },
   start: () => [],
   progress: ({ message, state, task_id }) => [
     { type: "data-task", id: task_id, data: { state, ...(message !== undefined && { message }) } }
   ],
-  finish: ({ data, hasProgress, isRejected, output }) => {
+  finish: ({ data, hasProgress, isRejected, output, started }) => {
     const { state, task_id } = data
+    const call = tool(task_id, started.kind === "client")
     const last: ReadonlyArray<UiChunk> = hasProgress ? [{ type: "data-task", id: task_id, data: { state } }] : []
-    if (state === "completed") return [...last, { type: "tool-output-available", ...tool(task_id), output }]
+    if (state === "completed") return [...last, { type: "tool-output-available", ...call, output }]
     if (isRejected) return [...last, { type: "tool-output-denied", toolCallId: task_id }]
-    return [...last, { type: "tool-output-error", ...tool(task_id), errorText: errorOf(data) }]
+    return [...last, { type: "tool-output-error", ...call, errorText: errorOf(data) }]
   },
   request: ({ expires_at, task_id, why }) => [
     {
@@ -147,6 +151,6 @@ const dialect: Dialect<UiChunk> = {
 
 /**
  * Turns the frames of a plan into the chunks of the AI SDK's UI message stream. The message of a plan has the plan's id. Approvals and data
- * parts have the id of their call. With `behind` the message goes on behind the approval requests of these calls.
+ * parts have the id of their call. With `behind` the message goes on where these calls began to wait.
  */
 export const make = (behind: Iterable<string> = []): UiFold<UiChunk> => new UiFold(dialect, behind)

@@ -61,7 +61,9 @@ export async function* readEvents<Event>(
   try {
     for (;;) {
       const next = reading.next()
-      const read = await (fold.waits(decided) ? Promise.race([next, waitShortly()]) : next)
+      // Who has given the chat tools of its own answers their calls through the plan's inbox.
+      const waits = fold.waits(decided) && fold.waitsForDecision(decided)
+      const read = await (waits ? Promise.race([next, waitShortly()]) : next)
       signal?.throwIfAborted()
       if (read === undefined) return yield* fold.pause(decided)
       if (read.done === true) return

@@ -36,6 +36,8 @@ interface Running {
   readonly started: FrameData<"task.started">
   readonly artifacts: Array<Json>
   hasProgress: boolean
+  /** The client is to make it. */
+  isWaiting: boolean
 }
 
 /** What can be said of a call in every protocol. */
@@ -67,7 +69,7 @@ export interface Dialect<Event> {
   resolve(data: FrameData<"approval.resolved">): ReadonlyArray<Event>
   /** The plan has ended before somebody decided about the call. */
   settle(data: FrameData<"approval.requested">): ReadonlyArray<Event>
-  /** The stream ends, while the plan waits for decisions about these calls. */
+  /** The stream ends, while the plan waits for decisions about these calls, or for results. */
   pause(waiting: ReadonlyArray<FrameData<"approval.requested">>): ReadonlyArray<Event>
   complete(final: Final): ReadonlyArray<Event>
   fail(failure: Pick<Failure, "code" | "message" | "reason">): ReadonlyArray<Event>
@@ -75,12 +77,14 @@ export interface Dialect<Event> {
 
 /**
  * Turns the frames of a plan into the events of a UI protocol. Behind the end, and behind a pause, it gives none. With `behind` it first
- * gives none either: the client has seen the plan up to the approval requests of these calls.
+ * gives none either: the client has seen the plan up to where these calls began to wait for a decision or a result of its own.
  */
 export class UiFold<Event> {
   isOver = false
   readonly #dialect: Dialect<Event>
   readonly #behind: Set<string>
+  /** What the client has brought with its request. */
+  readonly #brought: ReadonlySet<string>
   #hasBegun = false
   #model: string | null = null
   #step: number | undefined
@@ -95,6 +99,7 @@ export class UiFold<Event> {
   constructor(dialect: Dialect<Event>, behind: Iterable<string> = []) {
     this.#dialect = dialect
     this.#behind = new Set(behind)
+    this.#brought = new Set(behind)
   }
 
   /** The events for a frame. */
@@ -103,15 +108,24 @@ export class UiFold<Event> {
     if (this.#behind.size === 0) return this.#read(frame)
     const step = this.#step
     const events = this.#read(frame)
-    if (frame.event === "approval.requested") this.#behind.delete(frame.data.task_id)
+    if ((frame.event === "approval.requested" || frame.event === "waiting") && frame.data.task_id !== null) {
+      this.#behind.delete(frame.data.task_id)
+    }
     if (this.#behind.size > 0 && !this.isOver) return []
     const begun = this.#dialect.begin({ ...frame.data, model: this.#model }, step)
     return this.isOver ? [...begun, ...events] : begun
   }
 
-  /** Whether nothing goes on before somebody decides about a call, beside those that were decided just now. */
-  waits(decided: ReadonlySet<string>): boolean {
-    return !this.isOver && this.#running.size === 0 && this.#undecided(decided).length > 0
+  /** Whether nothing goes on before somebody decides about a call or gives its result, beside what was brought just now. */
+  waits(brought: ReadonlySet<string>): boolean {
+    const running = Array.from(this.#running)
+    if (this.isOver || this.#behind.size > 0 || running.some(([, { isWaiting }]) => !isWaiting)) return false
+    return this.waitsForDecision(brought) || running.some(([task]) => !brought.has(task))
+  }
+
+  /** Whether a call waits for a decision, beside those that were decided just now. */
+  waitsForDecision(brought: ReadonlySet<string>): boolean {
+    return this.#undecided(brought).length > 0
   }
 
   /** Ends the stream while only a decision is waited for. The plan goes on. */
@@ -148,6 +162,8 @@ export class UiFold<Event> {
         return this.#retract(frame.data)
       case "task.started":
         return this.#start(frame.data)
+      case "waiting":
+        return this.#wait(frame.data)
       case "task.progress":
         return this.#progress(frame.data)
       case "task.artifact":
@@ -221,8 +237,17 @@ export class UiFold<Event> {
   }
 
   #start(started: FrameData<"task.started">): ReadonlyArray<Event> {
-    this.#running.set(started.task_id, { started, artifacts: [], hasProgress: false })
+    this.#running.set(started.task_id, { started, artifacts: [], hasProgress: false, isWaiting: false })
+    // One that is refused does not get to the client.
+    if (started.kind === "client") return []
     return [...this.#show(started), ...this.#dialect.start(started)]
+  }
+
+  #wait({ kind, task_id }: FrameData<"waiting">): ReadonlyArray<Event> {
+    const running = task_id === null || kind !== "result" ? undefined : this.#running.get(task_id)
+    if (running === undefined) return []
+    running.isWaiting = true
+    return this.#show(running.started)
   }
 
   #progress(data: FrameData<"task.progress">): ReadonlyArray<Event> {
@@ -237,8 +262,11 @@ export class UiFold<Event> {
     if (running === undefined) return []
     this.#running.delete(data.task_id)
     const { artifacts, hasProgress, started } = running
+    // The client knows what it has brought.
+    if (started.kind === "client" && this.#brought.has(data.task_id)) return []
     const isRejected = this.#rejected.has(data.task_id)
-    return this.#dialect.finish({ data, started, output: outputOf(artifacts), isRejected, hasProgress })
+    const output = outputOf(artifacts)
+    return [...this.#show(started), ...this.#dialect.finish({ data, started, output, isRejected, hasProgress })]
   }
 
   #fail(data: FrameData<"error">): ReadonlyArray<Event> {

@@ -36,9 +36,21 @@ class Chat extends AbstractChat<UIMessage> {
 /** A page with the AI SDK's chat, as it is. `bowline` is what the page says in Bowline's own words. */
 export const open = (
   url: string,
-  { bowline, headers = {}, ...init }: ChatInit<UIMessage> & { bowline?: object; headers?: Record<string, string> } = {}
+  {
+    body,
+    bowline,
+    headers = {},
+    ...init
+  }: ChatInit<UIMessage> & { body?: object; bowline?: object; headers?: Record<string, string> } = {}
 ): Chat =>
-  openWith(new DefaultChatTransport({ api: `${url}/ui/chat`, headers, ...(bowline && { body: { bowline } }) }), init)
+  openWith(
+    new DefaultChatTransport({
+      api: `${url}/ui/chat`,
+      headers,
+      ...((body ?? bowline) && { body: { ...body, ...(bowline && { bowline }) } })
+    }),
+    init
+  )
 
 /** The same page with another transport. */
 export const openWith = (transport: ChatTransport<UIMessage>, init: ChatInit<UIMessage> = {}): Chat =>
