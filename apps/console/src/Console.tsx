@@ -11,30 +11,31 @@ import { later } from "./shell/Later.tsx"
 import { firstLine, shortId } from "./text/Format.ts"
 import { Login } from "./shell/Login.tsx"
 
-const ApprovalsPage = later(async () => (await import("./approval/ApprovalsPage.tsx")).ApprovalsPage)
 const CredentialsPage = later(async () => (await import("./operator/CredentialsPage.tsx")).CredentialsPage)
 const OverviewPage = later(async () => (await import("./overview/OverviewPage.tsx")).OverviewPage)
 const PeersPage = later(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
 const PlanPage = later(async () => (await import("./plan/PlanPage.tsx")).PlanPage)
 const SessionPage = later(async () => (await import("./session/SessionPage.tsx")).SessionPage)
 const SessionsPage = later(async () => (await import("./session/SessionsPage.tsx")).SessionsPage)
+const WaitingPage = later(async () => (await import("./approval/WaitingPage.tsx")).WaitingPage)
 
 const links = [
   { page: "ask", href: "/", label: "Ask" },
   { page: "overview", href: "/overview", label: "Overview" },
   { page: "plans", href: "/plans", label: "Plans" },
   { page: "sessions", href: "/sessions", label: "Sessions" },
-  { page: "approvals", href: "/approvals", label: "Approvals" },
+  { page: "waiting", href: "/waiting", label: "Waiting" },
   { page: "peers", href: "/peers", label: "Peers", admin: true },
   { page: "credentials", href: "/credentials", label: "Credentials", admin: true }
 ] as const
 
-const sections: Readonly<Record<string, string>> = { plan: "plans", session: "sessions" }
+const sections: Readonly<Record<string, string>> = { plan: "plans", session: "sessions", approvals: "waiting" }
 
 const titleOf = (shown: Route): string => {
   if (subject.value !== "") return firstLine(subject.value, 60)
   if (shown.page === "plan" || shown.page === "session")
     return `${shown.page === "plan" ? "Plan" : "Session"} ${shortId(shown.id)}`
+  if (shown.page === "approvals") return "Approvals"
   return links.find(({ page }) => page === shown.page)?.label ?? "No such page"
 }
 
@@ -52,8 +53,10 @@ const Page = ({ shown }: { readonly shown: Route }) => {
       return <SessionsPage />
     case "session":
       return <SessionPage key={shown.id} id={shown.id} />
+    case "waiting":
+      return <WaitingPage key="waiting" kind={null} />
     case "approvals":
-      return <ApprovalsPage />
+      return <WaitingPage key="approvals" kind="approval" />
     case "peers":
       return <PeersPage />
     case "credentials":
@@ -75,7 +78,7 @@ const Badge = () =>
   pendingCount.value === "0" ? null : (
     <span class="badge">
       {pendingCount}
-      <span class="unseen"> waiting</span>
+      <span class="unseen"> {pendingCount.value === "1" ? "call" : "calls"}</span>
     </span>
   )
 
@@ -96,12 +99,11 @@ const Navigation = () => {
         <ul>
           {links
             .filter((link) => !("admin" in link) || isAdmin.value)
-            .filter(({ page }) => page !== "approvals" || config.value?.approvals !== false)
             .map((link) => (
               <li key={link.page}>
                 <a href={link.href} aria-current={(sections[page] ?? page) === link.page ? "page" : undefined}>
                   {link.label}
-                  {link.page === "approvals" ? <Badge /> : null}
+                  {link.page === "waiting" ? <Badge /> : null}
                 </a>
               </li>
             ))}

@@ -14,7 +14,6 @@ import {
 import type {
   Approval,
   Compacted,
-  ListedSession,
   Message,
   PendingApproval,
   Plan,
@@ -25,10 +24,10 @@ import type {
   Session
 } from "./Wire.ts"
 import type { Waiting } from "./InboxWire.ts"
-import type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+import type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
 export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
-export type { Credential, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+export type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
 export type {
@@ -54,7 +53,6 @@ export type {
   Failure,
   Final,
   Json,
-  ListedSession,
   Message,
   PendingApproval,
   Plan,

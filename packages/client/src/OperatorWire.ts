@@ -1,6 +1,25 @@
 // Made of the schemas of the API by `node packages/client/test/wire/makeWire.ts`. A test says when it has to be made again.
 
-import type { Stage, PlanState } from "./Wire.ts"
+import type { Stage, PlanState, Skill } from "./Wire.ts"
+
+export interface ListedSession {
+  readonly session_id: string
+  readonly external_session_id: string | null
+  readonly created_at: string
+  readonly last_active_at: string
+  readonly expires_at: string
+  readonly summary: string | null
+  readonly agents: ReadonlyArray<{
+    readonly name: string
+    readonly endpoint: string
+    readonly auth: { readonly type: string }
+    readonly dialect: string
+    readonly skills: ReadonlyArray<Skill>
+  }>
+  readonly message_count: number
+  readonly first_question: string | null
+  readonly last_plan: { readonly plan_id: string; readonly state: PlanState; readonly stage: Stage | null } | null
+}
 
 export interface Credential {
   readonly id: string
@@ -46,6 +65,7 @@ export interface Overview {
   readonly plans: {
     readonly queued: number
     readonly running: number
+    readonly waiting: number
     readonly completed: number
     readonly failed: number
     readonly aborted: number
@@ -57,6 +77,7 @@ export interface Overview {
     readonly plans: {
       readonly queued: number
       readonly running: number
+      readonly waiting: number
       readonly completed: number
       readonly failed: number
       readonly aborted: number

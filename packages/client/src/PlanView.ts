@@ -144,7 +144,7 @@ export interface PlanView {
   readonly lastAt: number | null
   /** When the plan had its outcome. */
   readonly endedAt: number | null
-  readonly state: "queued" | "running" | "completed" | "failed" | "aborted"
+  readonly state: "queued" | "running" | "waiting" | "completed" | "failed" | "aborted"
   /** The stream is over: `done` has come. */
   readonly isDone: boolean
   /** What the plan waits for, as far as its frames tell; null before it begins and after its end. */

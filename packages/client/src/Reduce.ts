@@ -137,6 +137,8 @@ const events: Events = {
     deadlineAt: Date.parse(data.deadline_at),
     queue: view.queue && { ...view.queue, endedAt: at }
   }),
+  parked: (view) => ({ ...view, state: "waiting", deadlineAt: null }),
+  woken: (view, { deadline_at }) => ({ ...view, state: "running", deadlineAt: Date.parse(deadline_at) }),
   step: (before, { attempt, step }, at) => {
     const view = closeLastStep(before, at)
     const next = { step, startedAt: at, endedAt: null, attempts: [newAttempt(attempt, at, view.model)] }

@@ -18,7 +18,7 @@ export type StopReason =
   | "pause"
   | "loop"
 
-export type PlanState = "queued" | "running" | "completed" | "failed" | "aborted"
+export type PlanState = "queued" | "running" | "waiting" | "completed" | "failed" | "aborted"
 
 export type TaskState =
   | "completed"
@@ -193,6 +193,8 @@ export interface PlanRequest {
     readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
     readonly wait_timeout_ms?: number
+    readonly on_input_required?: "end" | "wait"
+    readonly may_wait?: boolean
   }
 }
 
@@ -207,7 +209,7 @@ export interface Plan {
   readonly trace_id: string | null
   readonly preset: string | null
   readonly created_at: string
-  readonly deadline_at: string
+  readonly deadline_at: string | null
   readonly finished_at: string | null
   readonly steps: number
   readonly tool_calls: number
@@ -232,7 +234,7 @@ export interface PlanSummary {
   readonly trace_id: string | null
   readonly preset: string | null
   readonly created_at: string
-  readonly deadline_at: string
+  readonly deadline_at: string | null
   readonly finished_at: string | null
   readonly steps: number
   readonly tool_calls: number
@@ -270,25 +272,6 @@ export interface Session {
     readonly skills: ReadonlyArray<Skill>
   }>
   readonly message_count: number
-}
-
-export interface ListedSession {
-  readonly session_id: string
-  readonly external_session_id: string | null
-  readonly created_at: string
-  readonly last_active_at: string
-  readonly expires_at: string
-  readonly summary: string | null
-  readonly agents: ReadonlyArray<{
-    readonly name: string
-    readonly endpoint: string
-    readonly auth: { readonly type: string }
-    readonly dialect: string
-    readonly skills: ReadonlyArray<Skill>
-  }>
-  readonly message_count: number
-  readonly first_question: string | null
-  readonly last_plan: { readonly plan_id: string; readonly state: PlanState; readonly stage: Stage | null } | null
 }
 
 export interface Message {
@@ -403,6 +386,11 @@ export type PlanFrame =
       readonly data?: Json
       readonly url?: string
       readonly expires_at: string
+    } }
+  | { readonly id: number; readonly event: "parked"; readonly data: FrameHead & { readonly wakes_at: string | null } }
+  | { readonly id: number; readonly event: "woken"; readonly data: FrameHead & {
+      readonly because: "entry" | "account" | "expired" | "timer" | "abort"
+      readonly deadline_at: string
     } }
   | { readonly id: number; readonly event: "notice"; readonly data: FrameHead & { readonly code: string; readonly message: string; readonly data?: Json } }
   | { readonly id: number; readonly event: "compaction"; readonly data: FrameHead & Compacted }

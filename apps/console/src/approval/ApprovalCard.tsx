@@ -2,17 +2,20 @@ import { BowlineError, type Json } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { useRef } from "preact/hooks"
 import { Arguments } from "../call/Arguments.tsx"
+import { isObject } from "../call/FormValues.ts"
 import { type KnownTool, schemaOf } from "../call/ToolSchemas.ts"
-import { now } from "../gateway/GatewayClock.ts"
+import { isOwn } from "../gateway/Config.ts"
 import { inWords } from "../gateway/Gateway.ts"
+import { useValue } from "../call/ValueForm.tsx"
 import { planHref, sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
 import { Sign } from "../shell/Sign.tsx"
-import { State } from "../shell/State.tsx"
-import { counted, duration, firstLine, relative, shortId } from "../text/Format.ts"
-import { type ApprovalContext, useApprovalContext } from "./ApprovalContext.ts"
-import type { EarlierCall } from "./EarlierCalls.ts"
-import { decide } from "./Pending.ts"
+import { shortId } from "../text/Format.ts"
+import { useApprovalContext } from "./ApprovalContext.ts"
+import { ChangedCall, type Remember } from "./ChangedCall.tsx"
+import { decide, type Deciding } from "./Pending.ts"
+import { Earlier, Elsewhere, Story } from "./Story.tsx"
+import { TimeLeft } from "./TimeLeft.tsx"
 
 /** A call that a person decides about, wherever it is shown. */
 export interface Asked {
@@ -61,90 +64,13 @@ const Decided = ({ verdict }: { readonly verdict: Verdict }) => (
   </p>
 )
 
-/** How many earlier calls are shown. */
-const mostEarlier = 5
-
-const Earlier = ({ calls, tool }: { readonly calls: ReadonlyArray<EarlierCall>; readonly tool: string }) =>
-  calls.length === 0 ? (
-    <p class="dim">
-      No earlier call of <code>{tool}</code> in this session.
-    </p>
-  ) : (
-    <details open={calls.length <= mostEarlier}>
-      <summary>
-        {counted(calls.length, "earlier call")} of <code>{tool}</code> in this session
-      </summary>
-      <ul class="earlier">
-        {calls.slice(0, mostEarlier).map(({ at, input, planId, state, taskId }) => (
-          <li key={taskId}>
-            <State state={state ?? "running"} />{" "}
-            <a href={`${planHref(planId)}?row=task-${encodeURIComponent(taskId)}`}>
-              <code>{firstLine(JSON.stringify(input), 120)}</code>
-            </a>{" "}
-            <span class="dim">{relative(at, now())}</span>
-          </li>
-        ))}
-      </ul>
-      {calls.length > mostEarlier ? (
-        <p class="dim">
-          The newest {mostEarlier} of {calls.length}.
-        </p>
-      ) : null}
-    </details>
-  )
-
-/** Plans of other sessions that called the tool: what it is used for. */
-const Elsewhere = ({
-  plans,
-  tool
-}: {
-  readonly plans: NonNullable<ApprovalContext["own"]>["elsewhere"]
-  readonly tool: string
-}) =>
-  plans.length === 0 ? null : (
-    <details>
-      <summary>
-        Called in other sessions: <code>{tool}</code>
-      </summary>
-      <ul class="earlier">
-        {plans.map(({ created_at, plan_id, question_preview, state }) => (
-          <li key={plan_id}>
-            <State state={state} /> <a href={planHref(plan_id)}>{firstLine(question_preview)}</a>{" "}
-            <span class="dim">{relative(Date.parse(created_at), now())}</span>
-          </li>
-        ))}
-        <li>
-          <a href={`/plans?tool=${encodeURIComponent(tool)}`}>All plans that called it</a>
-        </li>
-      </ul>
-    </details>
-  )
-
-/** Who asked what, and what the model said before it asked for the call. */
-const Story = ({ context: { caller, own, question } }: { readonly context: ApprovalContext }) => (
-  <dl class="story">
-    <div>
-      <dt>{caller} asked</dt>
-      <dd>
-        {own === null ? firstLine(question, 400) : <a href={planHref(own.plan.plan_id)}>{firstLine(question, 400)}</a>}
-      </dd>
-    </div>
-    {own === null ? null : (
-      <div>
-        <dt>The model said</dt>
-        <dd>{own.said.trim() === "" ? <span class="dim">nothing before the call</span> : firstLine(own.said, 600)}</dd>
-      </div>
-    )}
-  </dl>
-)
-
-const Consequences = ({ agent, tool }: Pick<Asked, "agent" | "tool">) => (
+const Consequences = ({ agent, isChanged, tool }: Pick<Asked, "agent" | "tool"> & { readonly isChanged: boolean }) => (
   <dl class="consequences">
     <div>
       <dt>Approve</dt>
       <dd>
-        <code>{tool}</code> {agent === null ? "" : `of ${agent} `}is called at once and only once, with exactly these
-        arguments, and the plan goes on with its result.
+        <code>{tool}</code> {agent === null ? "" : `of ${agent} `}is called at once and only once, with exactly{" "}
+        {isChanged ? "your" : "these"} arguments, and the plan goes on with its result.
       </dd>
     </div>
     <div>
@@ -173,22 +99,40 @@ export const ApprovalCard = ({
   const isBusy = useSignal(false)
   const sent = useSignal<"approve" | "reject" | undefined>(undefined)
   const problem = useSignal<string | undefined>(undefined)
-  const left = asked.expiresAt - now()
   const isOpen = verdict === undefined && sent.value === undefined
   // Who decides about another caller's call cannot read there who did.
   const isOwnWord = sent.value !== undefined && (verdict === undefined || verdict.decision === "unknown")
   const context = useApprovalContext(asked, card, links)
   const own = context?.own ?? null
+  const known = schema ?? (own === null ? null : schemaOf(own.plan, asked.tool))
+  const given = isObject(asked.input) ? asked.input : {}
+  const changed = useValue(known, given, `${asked.taskId} ${known === null}`)
+  const isChanged = useSignal(false)
+  const remember = useSignal<Remember>("")
+
+  /** What goes with an approval beside the note. */
+  const readMore = (): Pick<Deciding, "input" | "remember"> | { readonly problem: string } => {
+    const kept = remember.value === "" ? {} : { remember: remember.value }
+    if (!isChanged.value) return kept
+    const read = changed.read()
+    if ("problem" in read) return read
+    return JSON.stringify(read.value) === JSON.stringify(asked.input) ? kept : { ...kept, input: read.value }
+  }
 
   const submit = async (decision: "approve" | "reject") => {
     if (isBusy.value || !isOpen) return
+    const more = decision === "approve" ? readMore() : {}
+    if ("problem" in more) {
+      problem.value = more.problem
+      return
+    }
     isBusy.value = true
     problem.value = undefined
     try {
       const words = note.value.trim()
       await decide(
         { plan_id: asked.planId, task_id: asked.taskId },
-        { decision, ...(words === "" ? {} : { note: words }) }
+        { decision, ...(words === "" ? {} : { note: words }), ...more }
       )
       sent.value = decision
     } catch (error) {
@@ -217,12 +161,7 @@ export const ApprovalCard = ({
         <h3>
           <code>{asked.tool}</code>
         </h3>
-        {isOpen ? (
-          <span class="state tone-waiting">
-            <Sign of="waiting" />
-            {left > 0 ? `${duration(left).replace(/\.\d s/, " s")} left` : "its time is over"}
-          </span>
-        ) : null}
+        {isOpen ? <TimeLeft until={asked.expiresAt} /> : null}
       </header>
       {context === undefined ? null : <Story context={context} />}
       <dl class="facts">
@@ -231,7 +170,11 @@ export const ApprovalCard = ({
         {asked.caller === null || context !== undefined ? null : <Fact name="Asked by">{asked.caller}</Fact>}
         {links ? (
           <Fact name="Plan">
-            <a href={planHref(asked.planId)}>{shortId(asked.planId)}</a>
+            {asked.caller === null || isOwn(asked.caller) ? (
+              <a href={planHref(asked.planId)}>{shortId(asked.planId)}</a>
+            ) : (
+              shortId(asked.planId)
+            )}
           </Fact>
         ) : null}
         {context === undefined ? null : (
@@ -240,11 +183,7 @@ export const ApprovalCard = ({
           </Fact>
         )}
       </dl>
-      <Arguments
-        title="Call"
-        input={asked.input}
-        schema={schema ?? (own === null ? null : schemaOf(own.plan, asked.tool))}
-      />
+      <Arguments title="Call" input={asked.input} schema={known} />
       {own === null ? null : (
         <>
           <Earlier calls={own.earlier} tool={asked.tool} />
@@ -265,7 +204,8 @@ export const ApprovalCard = ({
       ) : null}
       {isOpen ? (
         <>
-          <Consequences agent={asked.agent} tool={asked.tool} />
+          <ChangedCall isChanged={isChanged} remember={remember} value={changed} />
+          <Consequences agent={asked.agent} isChanged={isChanged.value} tool={asked.tool} />
           <div class="decide">
             <label>
               Note for the model

@@ -56,7 +56,9 @@ const viewBefore = async ({ planId, taskId }: Waiting, signal: AbortSignal): Pro
   try {
     for await (const frame of bowline.attach(planId, { signal: AbortSignal.any([signal, leaving.signal]) })) {
       view = reduce(view, frame)
-      if (isPlanFrame(frame) && frame.event === "approval.requested" && frame.data.task_id === taskId) break
+      if (!isPlanFrame(frame)) continue
+      const { data, event } = frame
+      if ((event === "approval.requested" || event === "waiting") && data.task_id === taskId) break
     }
   } finally {
     leaving.abort()

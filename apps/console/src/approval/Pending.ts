@@ -1,23 +1,25 @@
-import type { Approval, PendingApproval } from "@bowline/client"
+import type { NewEntry, Waiting } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
-import { bowline, signedOut, woken } from "../gateway/Gateway.ts"
+import { bowline, randomKey, signedOut, woken } from "../gateway/Gateway.ts"
 import { here, page } from "../route/Location.ts"
 
-/** What waits for a decision, the newest first: the first 200, and what was among them before. */
-export const pending = signal<ReadonlyArray<PendingApproval> | undefined>(undefined)
+/** What waits for somebody: the 200 calls that have waited longest. */
+export const pending = signal<ReadonlyArray<Waiting> | undefined>(undefined)
 export const problem = signal<unknown>(undefined)
 const hasMore = signal(false)
 
 /** How many calls wait, for the badge. */
 export const pendingCount = computed(() => `${pending.value?.length ?? 0}${hasMore.value ? "+" : ""}`)
 
+const isLooked = computed(() => page.value === "waiting" || page.value === "approvals")
+
 /** How the list is read. On its page an admin may name another caller. */
 const reading = computed(() => ({
-  caller: page.value === "approvals" ? (here.value.query.get("caller") ?? undefined) : undefined,
-  isLooked: page.value === "approvals"
+  caller: isLooked.value ? (here.value.query.get("caller") ?? undefined) : undefined,
+  isLooked: isLooked.value
 }))
 
-/** How soon a decision that was made elsewhere is seen: on the page of approvals, on others, and in a tab that nobody looks at. */
+/** How soon a decision that was made elsewhere is seen: on the page of what waits, on others, and in a tab that nobody looks at. */
 const every = { looked: 800, elsewhere: 5_000, hidden: 15_000 }
 
 // The tabs of one browser tell each other at once.
@@ -35,22 +37,12 @@ const read = async (how: typeof reading.value): Promise<void> => {
   // What waits at another caller was not decided here.
   if (how.caller !== caller) pending.value = undefined
   caller = how.caller
-  const list = bowline.approvals.list({ limit: 200, caller: how.caller })
-  const shown = new Set(pending.peek()?.map(({ task_id }) => task_id))
   try {
-    const first = await list.page(undefined, { signal: own.signal })
-    const found = [...first.approvals]
-    let { next_cursor: next } = first
-    for (const { task_id } of found) shown.delete(task_id)
-    // A call that newer ones have pushed off the first page still waits.
-    while (shown.size > 0 && next !== null) {
-      const page = await list.page(next, { signal: own.signal })
-      found.push(...page.approvals.filter(({ task_id }) => shown.delete(task_id)))
-      next = page.next_cursor
-    }
+    const list = bowline.waiting.list({ limit: 200, caller: how.caller })
+    const { next_cursor, waiting: found } = await list.page(undefined, { signal: own.signal })
     if (current !== own) return
     if (JSON.stringify(found) !== JSON.stringify(pending.value)) pending.value = found
-    hasMore.value = first.next_cursor !== null
+    hasMore.value = next_cursor !== null
     problem.value = undefined
   } catch (error) {
     if (current !== own) return
@@ -72,14 +64,36 @@ export const watchPending = (): void => {
   })
 }
 
-/** Decides about a call, and says so to the other tabs. */
-export const decide = async (
-  { plan_id, task_id }: Pick<PendingApproval, "plan_id" | "task_id">,
-  { decision, note }: Pick<Approval, "decision" | "note">
-): Promise<void> => {
-  await bowline.plans.approve(plan_id, task_id, decision, note === undefined ? {} : { note })
+/** A wait of a call: its plan and itself. */
+type Place = Pick<Waiting, "plan_id" | "task_id">
+
+const told = () => {
   tabs.postMessage("decided")
   woken.value++
+}
+
+/** What settles a wait. */
+export type Settling = Exclude<NewEntry, { readonly type: "text" }>
+
+/** Settles what a call waits for, and says so to the other tabs. A `key` makes the same entry again the same one. */
+export const settle = async ({ plan_id }: Place, entry: Settling, key: string): Promise<void> => {
+  await bowline.inbox.send(plan_id, entry, { idempotencyKey: key })
+  told()
+}
+
+/** How a call is decided about. `input` are other arguments, `remember` asks no more about the tool there. */
+export type Deciding = Omit<Extract<NewEntry, { readonly type: "decision" }>, "type" | "task_id">
+
+/** Decides about a call, and says so to the other tabs. */
+export const decide = async (place: Place, { decision, input, note, remember }: Deciding): Promise<void> => {
+  const more = { ...(input === undefined ? {} : { input }), ...(remember === undefined ? {} : { remember }) }
+  const { plan_id, task_id } = place
+  if (Object.keys(more).length > 0) {
+    const words = note === undefined ? {} : { note }
+    return settle(place, { type: "decision", task_id, decision, ...words, ...more }, randomKey())
+  }
+  await bowline.plans.approve(plan_id, task_id, decision, note === undefined ? {} : { note })
+  told()
 }
 
 /** Who decided about a call, from the plan's events; undefined if the plan ended without a decision. */

@@ -151,7 +151,7 @@ const AskForm = ({
 const Running = () => {
   const { data, error } = useResource(
     "running",
-    (signal) => bowline.plans.list({ state: ["queued", "running"], limit: 50 }).page(undefined, { signal }),
+    (signal) => bowline.plans.list({ state: ["queued", "running", "waiting"], limit: 50 }).page(undefined, { signal }),
     { every: 2_000 }
   )
   const plans = data.value?.plans

@@ -1,4 +1,5 @@
 import type { Json, Plan, PlanRequest } from "@bowline/client"
+import { isObject, type JsonObject } from "./FormValues.ts"
 
 /** What a request says of a tool. */
 export interface KnownTool {
@@ -35,6 +36,18 @@ const skillsOf = (agent: object): ReadonlyArray<Skill> =>
 /** As the gateway names the tool of a skill; a name that is too long ends in a hash that the page cannot make. */
 const toolName = (agent: string, skill: string): string => `${agent}_${skill}`.replaceAll(/[^\w-]/g, "_")
 
+/** The tools that the client runs itself. */
+const clientTools = (request: Plan["request"]): ReadonlyArray<JsonObject> => {
+  const tools = request?.["tools"]
+  return Array.isArray(tools) ? tools.filter((tool) => isObject(tool)) : []
+}
+
+const toKnown = ({ description, input_schema, name }: JsonObject): KnownTool => ({
+  name: typeof name === "string" ? name : "",
+  description: typeof description === "string" ? description : null,
+  schema: isObject(input_schema) ? input_schema : null
+})
+
 /** The tools that a request names itself, and where the others come from. */
 export const toolsOf = ({
   preset,
@@ -62,8 +75,12 @@ export const toolsOf = ({
     })),
     ...(preset === null ? [] : [{ kind: "preset" as const, name: preset, why: "as the configuration had them" }])
   ]
-  return { tools, sources }
+  return { tools: [...tools, ...clientTools(request).map(toKnown)], sources }
 }
+
+/** The schema of the result of a tool that the client runs, if the request brought it. */
+export const outputSchemaOf = ({ request }: Pick<Plan, "request">, tool: string): Json =>
+  clientTools(request).find(({ name }) => name === tool)?.["output_schema"] ?? null
 
 /** The schema of a tool, if the request brought it. */
 export const schemaOf = (plan: Pick<Plan, "preset" | "request">, tool: string): KnownTool["schema"] =>

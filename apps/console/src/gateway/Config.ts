@@ -15,6 +15,9 @@ export interface ConsoleConfig {
 export const config = signal<ConsoleConfig | undefined>(undefined)
 export const isAdmin = computed(() => config.value?.admin === true)
 
+/** Whether a plan of this caller can be opened here: admins see those of others in lists only. */
+export const isOwn = (caller: string): boolean => config.value === undefined || config.value.caller === caller
+
 /** The wait for an answer, and that before the next question, in milliseconds. */
 const answersWithin = 10_000
 const retryAfter = 2_000

@@ -45,44 +45,34 @@ export const fetchOwn: typeof fetch = async (input, init) => {
 
 export const bowline = createBowline({ baseUrl: location.origin, fetch: fetchOwn })
 
-/** What the gateway refused, and why, in words. */
-export class Refusal extends Error {
-  readonly status: number
-  constructor(status: number, problem: Fields) {
-    const { detail, issues } = problem
-    const fields = Array.isArray(issues)
-      ? issues.flatMap((issue: unknown) => {
-          const { message, path } = fieldsOf(issue)
-          return typeof message === "string" ? [`${String(path)}: ${message}`] : []
-        })
-      : []
-    super([typeof detail === "string" ? detail : `The gateway answered ${status}.`, ...fields].join(" "))
-    this.status = status
-  }
-}
+/** A key under which the same request is sent once. */
+export const randomKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("")
 
 type Fields = { readonly [name: string]: unknown }
 
 const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null ? Object.fromEntries(Object.entries(value)) : {}
 
-/** Asks a route that the client has no method for. A `key` makes the same request again one request. */
+/** How long an answer may take, in milliseconds. */
+const answersWithin = 30_000
+
+/** Asks a route that the client has no method for. */
 export const askJson = async (
   path: string,
-  { body, key, ...init }: Omit<RequestInit, "body"> & { readonly body?: object; readonly key?: string } = {}
+  { method, signal }: { readonly method?: "DELETE"; readonly signal?: AbortSignal } = {}
 ): Promise<Fields> => {
+  const limit = AbortSignal.timeout(answersWithin)
   const response = await fetchOwn(path, {
-    ...init,
-    headers: {
-      accept: "application/json",
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-      ...(key === undefined ? {} : { "idempotency-key": key })
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    ...(method === undefined ? {} : { method }),
+    signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+    headers: { accept: "application/json" }
   })
-  const answer = fieldsOf(response.status === 204 ? {} : await response.json())
-  if (!response.ok) throw new Refusal(response.status, answer)
-  return answer
+  // A proxy in front of the gateway may answer with a page.
+  const answer = fieldsOf(await response.json().catch(() => ({})))
+  if (response.ok) return answer
+  const { detail } = answer
+  throw new Error(typeof detail === "string" ? detail : `The gateway answered ${response.status}.`)
 }
 
 const session = (method: "POST" | "DELETE", body?: object) =>
@@ -122,6 +112,10 @@ export const logOut = async (): Promise<void> => {
 /** What went wrong, in words. A refusal of a request names each wrong field. */
 export const inWords = (error: unknown): string => {
   if (error instanceof BowlineError && ["network", "timeout", "unreachable"].includes(error.code)) {
+    return "The gateway cannot be reached."
+  }
+  // What a browser says of a request that got no answer.
+  if (error instanceof TypeError || (error instanceof DOMException && error.name === "TimeoutError")) {
     return "The gateway cannot be reached."
   }
   return error instanceof Error ? error.message : String(error)

@@ -6,7 +6,7 @@ import { asked, type Filters } from "./Filters.ts"
 import { mostSelected } from "./PlanTable.tsx"
 
 /** What can be cancelled. */
-const openStates = ["queued", "running"] as const
+const openStates = ["queued", "running", "waiting"] as const
 
 /** How many cancels are under way at once. */
 const atOnce = 4

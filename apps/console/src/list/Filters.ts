@@ -27,6 +27,7 @@ export interface Filters extends Readonly<Record<TextFilter, string>> {
 export const states = [
   "queued",
   "running",
+  "waiting",
   "completed",
   "failed",
   "aborted"

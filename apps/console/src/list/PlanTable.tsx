@@ -1,10 +1,11 @@
 import type { PlanSummary } from "@bowline/client"
 import type { Signal } from "@preact/signals"
 import { now } from "../gateway/GatewayClock.ts"
+import { isOwn } from "../gateway/Config.ts"
 import { isOver } from "../live/Settled.ts"
-import { reasonOf, stageWords } from "../plan/OutcomeWords.ts"
+import { reasonOf } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
-import { State } from "../shell/State.tsx"
+import { StateOf } from "../plan/StateOf.tsx"
 import { Table } from "../shell/Table.tsx"
 import { cost, count, cutMiddle, duration, elapsed, firstLine, relative } from "../text/Format.ts"
 
@@ -50,10 +51,14 @@ const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly select
       </td>
     )}
     <td class="fit">
-      <State state={plan.stage === "approval" ? "waiting" : plan.state} words={stageWords(plan.state, plan.stage)} />
+      <StateOf plan={plan} />
     </td>
     <td class="wide">
-      <a href={planHref(plan.plan_id)}>{firstLine(plan.question_preview)}</a>
+      {isOwn(plan.caller) ? (
+        <a href={planHref(plan.plan_id)}>{firstLine(plan.question_preview)}</a>
+      ) : (
+        <span title={`Only ${plan.caller} can open it`}>{firstLine(plan.question_preview)}</span>
+      )}
     </td>
     <td class="reason">{plan.error === null ? null : reasonOf(plan.error)}</td>
     <td class="fit dim" title={plan.model}>

@@ -34,6 +34,7 @@ const only = (states: ReadonlyArray<PlanState>, overview: Overview): Overview =>
           plans: {
             queued: 0,
             running: 0,
+            waiting: 0,
             completed: 0,
             failed: 0,
             aborted: 0,

@@ -6,7 +6,14 @@ import { count } from "../text/Format.ts"
 import { axisTime } from "./TimeRange.ts"
 
 /** From the bottom of a bar to its top. What is not over stands on top: it has no outcome yet. */
-const stacked = ["completed", "aborted", "failed", "running", "queued"] as const satisfies ReadonlyArray<PlanState>
+const stacked = [
+  "completed",
+  "aborted",
+  "failed",
+  "waiting",
+  "running",
+  "queued"
+] as const satisfies ReadonlyArray<PlanState>
 
 type Stretch = Overview["stretches"][number]
 

@@ -1,6 +1,7 @@
 import { type Plan, type PlanView, reduce } from "@bowline/client"
 
-export const isOver = ({ state }: Pick<Plan, "state">): boolean => state !== "queued" && state !== "running"
+export const isOver = ({ state }: Pick<Plan, "state">): boolean =>
+  state !== "queued" && state !== "running" && state !== "waiting"
 
 /**
  * The view with the end that the gateway's record of the plan tells of, where its stream has not: nothing in it runs on. The record is

@@ -14,7 +14,14 @@ import { count, duration, unknown } from "../text/Format.ts"
 import { Costs, Failures, Open, type PlansHref, Replicas, Tools } from "./Parts.tsx"
 import { Sparkline } from "./Sparkline.tsx"
 
-const shownStates = ["completed", "failed", "aborted", "running", "queued"] as const satisfies ReadonlyArray<PlanState>
+const shownStates = [
+  "completed",
+  "failed",
+  "aborted",
+  "waiting",
+  "running",
+  "queued"
+] as const satisfies ReadonlyArray<PlanState>
 
 /** The checks that this process of the gateway does not pass: none if it is ready. */
 const failedChecks = async (signal: AbortSignal): Promise<ReadonlyArray<string>> => {

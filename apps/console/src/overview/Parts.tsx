@@ -1,7 +1,7 @@
 import type { Overview } from "@bowline/client"
 import type { ComponentChildren } from "preact"
 import { now } from "../gateway/GatewayClock.ts"
-import { stageWords } from "../plan/OutcomeWords.ts"
+import { StateOf, waitingHref } from "../plan/StateOf.tsx"
 import { State } from "../shell/State.tsx"
 import { Table } from "../shell/Table.tsx"
 import { cost, count, counted, duration, relative, shortId, unknown } from "../text/Format.ts"
@@ -96,10 +96,10 @@ export const Open = ({ overview: { open }, toPlans }: Given) => (
     {open.map(({ oldest_at, plans, stage, state }) => (
       <tr key={`${state} ${stage ?? ""}`}>
         <td class="wide">
-          <State state={stage === "approval" ? "waiting" : state} words={stageWords(state, stage)} />
+          <StateOf plan={{ state, stage }} />
         </td>
         <td class="fit number" data-label="Plans">
-          <a href={stage === "approval" ? "/approvals" : toPlans({ state })}>{count(plans)}</a>
+          <a href={waitingHref(stage) ?? toPlans({ state })}>{count(plans)}</a>
         </td>
         <td class="fit dim" data-label="Oldest">
           {relative(Date.parse(oldest_at), now())}

@@ -2,19 +2,23 @@ import type { Plan, PlanView } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import type { TargetedKeyboardEvent } from "preact"
 import { useRef } from "preact/hooks"
-import { askJson, inWords } from "../gateway/Gateway.ts"
+import { askJson, bowline, inWords, randomKey } from "../gateway/Gateway.ts"
 import { go } from "../route/Location.ts"
 import { planHref } from "../route/Route.ts"
+import { firstLine } from "../text/Format.ts"
 import { destinationOf, nextRequest } from "./NextQuestion.ts"
 import { useStart } from "./StartPlan.ts"
 
 type EntryView = PlanView["entries"][number]
 
+/** When a plan hears a text. */
+type When = "boundary" | "now"
+
 /** Says something to a plan. Answers with the plan that asks it, where this one had completed by then. */
-const say = async (planId: string, text: string, key: string): Promise<string | undefined> => {
-  const body = { type: "text", text }
-  const { plan_id } = await askJson(`${planHref(planId)}/inbox`, { method: "POST", key, body })
-  return typeof plan_id === "string" && plan_id !== planId ? plan_id : undefined
+const say = async (planId: string, text: string, when: When, key: string): Promise<string | undefined> => {
+  const entry = { type: "text", text, when } as const
+  const { plan_id } = await bowline.inbox.send(planId, entry, { idempotencyKey: key })
+  return plan_id === planId ? undefined : plan_id
 }
 
 const fates = {
@@ -29,17 +33,54 @@ const fateOf = ({ state, step }: EntryView, isOver: boolean): string => {
   return step === null ? fates[state] : `${fates[state]} in step ${step}`
 }
 
+/** Takes a text back that the plan has not heard. Its frame says so, where it was in time. */
+const TakeBack = ({ entry, planId }: { readonly planId: string; readonly entry: EntryView }) => {
+  const problem = useSignal<string | undefined>(undefined)
+  const isBusy = useSignal(false)
+  const takeBack = async () => {
+    if (isBusy.value) return
+    isBusy.value = true
+    try {
+      await askJson(`${planHref(planId)}/inbox/${encodeURIComponent(entry.entryId)}`, { method: "DELETE" })
+    } catch (error) {
+      problem.value = inWords(error)
+    }
+    isBusy.value = false
+  }
+  return (
+    <>
+      <button type="button" class="quiet" disabled={isBusy.value} onClick={() => void takeBack()}>
+        Take back<span class="unseen">: {firstLine(entry.text, 60)}</span>
+      </button>
+      {problem.value === undefined ? null : (
+        <span class="problem" role="alert">
+          {problem.value}
+        </span>
+      )}
+    </>
+  )
+}
+
 /** What was said to a plan, and what became of it. */
-export const Said = ({ entries, isOver }: { readonly entries: ReadonlyArray<EntryView>; readonly isOver: boolean }) =>
+export const Said = ({
+  entries,
+  isOver,
+  planId
+}: {
+  readonly entries: ReadonlyArray<EntryView>
+  readonly isOver: boolean
+  readonly planId: string
+}) =>
   entries.length === 0 ? null : (
     <ul class="said-to" aria-label="Said to the plan">
       {entries.map((entry) => (
         <li key={entry.entryId}>
           <span class="plain">{entry.text}</span>{" "}
-          <span class="dim">
+          <span class="dim" role="status">
             {entry.by}, {fateOf(entry, isOver)}
           </span>{" "}
           {entry.movedTo === null ? null : <a href={planHref(entry.movedTo)}>Open its plan</a>}
+          {entry.state === "accepted" && !isOver ? <TakeBack entry={entry} planId={planId} /> : null}
         </li>
       ))}
     </ul>
@@ -55,7 +96,8 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
   const start = useStart((why) => {
     problem.value = why
   })
-  const { button, hint, place, what } = destinationOf(isOver)
+  const when = useSignal<When>("boundary")
+  const { button, place, what } = destinationOf(isOver)
 
   const send = async () => {
     if (isBusy.value || text.value.trim() === "") return
@@ -65,8 +107,8 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
       const plan = await planOf()
       if (place === "session") await start(nextRequest(plan, text.value))
       else {
-        key.current ??= Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("")
-        const next = await say(plan.plan_id, text.value, key.current)
+        key.current ??= randomKey()
+        const next = await say(plan.plan_id, text.value, when.value, key.current)
         key.current = undefined
         text.value = ""
         if (next !== undefined) go(planHref(next))
@@ -104,7 +146,21 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
       <button type="submit" disabled={isBusy.value || text.value.trim() === ""}>
         {isBusy.value ? "Sending…" : button}
       </button>
-      {hint === null ? null : <span class="dim">{hint}</span>}
+      {place === "session" ? null : (
+        <label class="when">
+          Heard
+          <select
+            value={when.value}
+            onChange={(event) => {
+              when.value = event.currentTarget.value === "now" ? "now" : "boundary"
+              key.current = undefined
+            }}
+          >
+            <option value="boundary">at the next step</option>
+            <option value="now">now, in place of what is being answered</option>
+          </select>
+        </label>
+      )}
       {problem.value === undefined ? null : (
         <p class="problem" role="alert">
           {problem.value}

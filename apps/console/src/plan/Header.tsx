@@ -7,12 +7,11 @@ import { nameSubject } from "../route/Location.ts"
 import { sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
-import { State } from "../shell/State.tsx"
 import { cost, count, cutMiddle, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
 import { Actions } from "./Actions.tsx"
 import { type Numbers, numbersOf } from "./Numbers.ts"
 import { Outcome } from "./Outcome.tsx"
-import { stageWords } from "./OutcomeWords.ts"
+import { StateOf } from "./StateOf.tsx"
 
 /** The question is what the page is about. Of a long one the heading has the beginning. */
 const Question = ({ text }: { readonly text: string }) =>
@@ -63,7 +62,7 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
     <header class="plan-head">
       <Question text={plan.question} />
       <div class="title">
-        <State state={stage === "approval" ? "waiting" : state} words={stageWords(state, stage)} />
+        <StateOf plan={{ state, stage }} />
         <span class="dim">
           <code>{shortId(plan.plan_id)}</code>
           <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />
@@ -87,7 +86,7 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
         <Fact name={endedAt === null ? "Elapsed" : "Took"}>
           <span class="ticking">{endedAt === null ? elapsed(now() - startedAt) : duration(endedAt - startedAt)}</span>
         </Fact>
-        <Deadline at={Date.parse(plan.deadline_at)} numbers={numbers} />
+        {plan.deadline_at === null ? null : <Deadline at={Date.parse(plan.deadline_at)} numbers={numbers} />}
         <Fact name="Steps">{count(numbers.steps)}</Fact>
         <Fact name="Tool calls">{callsOf(numbers)}</Fact>
         <Fact name="Retries">{count(numbers.retries)}</Fact>

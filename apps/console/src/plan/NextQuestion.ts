@@ -7,14 +7,13 @@ export interface Destination {
   /** What is written. */
   readonly what: string
   readonly button: string
-  readonly hint: string | null
 }
 
 /** The one place that decides it: a plan that is over has a session to ask on in, one that is not hears what is said to it. */
 export const destinationOf = (isOver: boolean): Destination =>
   isOver
-    ? { place: "session", what: "Next question", button: "Ask on", hint: null }
-    : { place: "inbox", what: "Say to the plan", button: "Say it", hint: "The plan hears it at its next step." }
+    ? { place: "session", what: "Next question", button: "Ask on" }
+    : { place: "inbox", what: "Say to the plan", button: "Say it" }
 
 const isRecord = (value: unknown): value is NonNullable<PlanRequest["preferences"]> =>
   typeof value === "object" && value !== null && !Array.isArray(value)

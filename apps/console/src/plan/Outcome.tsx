@@ -12,7 +12,11 @@ export const culpritOfPlan = ({ plan, view }: FollowedPlan): Culprit | undefined
   const { outcome } = view.value
   if (record === undefined || outcome === null || outcome.state === "completed") return undefined
   const { endedAt, startedAt } = numbersOf(record, view.value, false)
-  const times = { startedAt, endedAt: endedAt ?? startedAt, deadlineAt: Date.parse(record.deadline_at) }
+  const times = {
+    startedAt,
+    endedAt: endedAt ?? startedAt,
+    deadlineAt: Date.parse(record.deadline_at ?? record.created_at)
+  }
   return culpritOf(view.value, outcome.error, times)
 }
 

@@ -44,8 +44,12 @@ export const reasonOf = ({ code, data, reason, stage }: Failure): string => {
 export const stageWords = (state: Plan["state"], stage: string | null): string => {
   if (stage === "queue" || state === "queued") return "queued"
   return (
-    { backoff: "waits to retry", tool: "calls tools", approval: "waits for approval", compaction: "compacts" }[
-      stage ?? ""
-    ] ?? state
+    {
+      backoff: "waits to retry",
+      tool: "calls tools",
+      approval: "waits for approval",
+      client: "waits for an answer",
+      compaction: "compacts"
+    }[stage ?? ""] ?? state
   )
 }

@@ -7,6 +7,7 @@ import { AskOn, Said } from "./AskOn.tsx"
 import { Banner } from "./Banner.tsx"
 import { Header } from "./Header.tsx"
 import { PlanApprovals } from "./PlanApprovals.tsx"
+import { PlanWaits } from "./PlanWaits.tsx"
 import { Timeline } from "./Timeline.tsx"
 
 const Missing = ({ live }: { readonly live: FollowedPlan }) =>
@@ -42,7 +43,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
   const plan = live.plan.value
   // They keep what is open and typed in them when the answer moves to the top.
   const answer = <Answer key="answer" live={live} />
-  const said = <Said key="said" entries={live.view.value.entries} isOver={isOver} />
+  const said = <Said key="said" entries={live.view.value.entries} isOver={isOver} planId={id} />
   const askOn = <AskOn key="ask on" isOver={isOver} planOf={() => Promise.resolve(plan)} />
   const timeline = <Timeline key="timeline" live={live} />
   return (
@@ -50,6 +51,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
       <Banner live={live} />
       <Header live={live} />
       <PlanApprovals live={live} />
+      <PlanWaits live={live} />
       <Speech live={live} />
       {isOver ? [answer, said, askOn, timeline] : [timeline, answer, said, askOn]}
     </>

@@ -1,6 +1,6 @@
 /** The pages of the console. Their paths are those of the API: one URL, two answers. */
 export type Route =
-  | { readonly page: "ask" | "overview" | "plans" | "sessions" | "approvals" | "peers" | "credentials" }
+  | { readonly page: "ask" | "overview" | "plans" | "sessions" | "waiting" | "approvals" | "peers" | "credentials" }
   | { readonly page: "plan" | "session"; readonly id: string }
   | { readonly page: "unknown" }
 
@@ -23,6 +23,7 @@ export const parse = (path: string): Route => {
       case "overview":
       case "plans":
       case "sessions":
+      case "waiting":
       case "approvals":
       case "peers":
       case "credentials":

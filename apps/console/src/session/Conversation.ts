@@ -1,4 +1,5 @@
 import type { Message, PlanSummary } from "@bowline/client"
+import { isOver } from "../live/Settled.ts"
 
 /** Something that was said, or the calls between two things that were said. */
 export type Entry =
@@ -48,7 +49,7 @@ export const conversationOf = (
     turns.push({ planId: message.plan_id, plan, entries: add([], message) })
   }
   const told = new Set(turns.map(({ planId }) => planId))
-  const silent = plans.filter(({ plan_id, state }) => !told.has(plan_id) && (state === "queued" || state === "running"))
+  const silent = plans.filter(({ plan_id, state }) => !told.has(plan_id) && !isOver({ state }))
   return isWhole
     ? [...turns, ...silent.toReversed().map((plan) => ({ planId: plan.plan_id, plan, entries: [] }))]
     : turns

@@ -3,11 +3,10 @@ import { now } from "../gateway/GatewayClock.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { Pager } from "../list/Pager.tsx"
-import { stageWords } from "../plan/OutcomeWords.ts"
+import { StateOf } from "../plan/StateOf.tsx"
 import { here } from "../route/Location.ts"
 import { planHref, sessionHref } from "../route/Route.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
-import { State } from "../shell/State.tsx"
 import { Table } from "../shell/Table.tsx"
 import { count, cutMiddle, firstLine, relative, shortId } from "../text/Format.ts"
 
@@ -21,9 +20,9 @@ const Name = ({ session }: { readonly session: ListedSession }) => {
   return (
     <td class="wide">
       <a href={sessionHref(session_id)} title={external_session_id ?? undefined}>
-        {question ?? cutMiddle(nameOf(session), 60)}
+        {question}
+        <span class={question === null ? undefined : "under dim"}> {cutMiddle(nameOf(session), 60)}</span>
       </a>
-      {question === null ? null : <span class="under dim">{cutMiddle(nameOf(session), 60)}</span>}
       {summary === null ? null : <span class="under dim">{firstLine(summary, 80)}</span>}
     </td>
   )
@@ -33,7 +32,7 @@ const Last = ({ plan }: { readonly plan: ListedSession["last_plan"] }) => (
   <td class="fit" data-label="Last plan">
     {plan === null ? null : (
       <a href={planHref(plan.plan_id)}>
-        <State state={plan.stage === "approval" ? "waiting" : plan.state} words={stageWords(plan.state, plan.stage)} />
+        <StateOf plan={plan} />
       </a>
     )}
   </td>

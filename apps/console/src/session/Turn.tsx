@@ -1,8 +1,8 @@
 import type { PlanSummary } from "@bowline/client"
 import { now } from "../gateway/GatewayClock.ts"
-import { reasonOf, stageWords } from "../plan/OutcomeWords.ts"
+import { reasonOf } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
-import { State } from "../shell/State.tsx"
+import { StateOf } from "../plan/StateOf.tsx"
 import { counted, cost, duration, elapsed, shortId } from "../text/Format.ts"
 import type { Entry, PlanTurn } from "./Conversation.ts"
 import { MessageEntry } from "./Message.tsx"
@@ -18,7 +18,7 @@ const PlanLine = ({ plan }: { readonly plan: PlanSummary }) => {
   ].filter((fact) => fact !== null)
   return (
     <>
-      <State state={plan.stage === "approval" ? "waiting" : plan.state} words={stageWords(plan.state, plan.stage)} />
+      <StateOf plan={plan} />
       <span class="dim">{facts.join(" · ")}</span>
     </>
   )

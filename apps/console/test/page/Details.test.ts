@@ -116,7 +116,7 @@ describeInBrowser("the console at a support desk", () => {
 
             await page.locator(".answer").getByText("I am reading the ledger").waitFor()
             const box = page.locator(".ask-on textarea")
-            await page.getByText("The plan hears it at its next step.").waitFor()
+            await page.getByLabel("Heard").selectOption("at the next step")
             await page.getByLabel("Say to the plan").fill("Only this year.")
             await page.getByRole("button", { name: "Say it" }).click()
             const said = page.getByRole("list", { name: "Said to the plan" })

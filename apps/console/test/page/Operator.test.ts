@@ -169,7 +169,7 @@ describeInBrowser("what callers and admins do in the console", () => {
         const admin = yield* openAs("bob", "/plans")
         yield* Effect.promise(async () => {
           const { page } = admin
-          const ofAnn = page.getByRole("link", { name: "A knot of ann" })
+          const ofAnn = page.getByText("A knot of ann")
           const ofBob = page.getByRole("link", { name: "A knot of bob" })
           await ofBob.waitFor()
           assert.strictEqual(await ofAnn.count(), 0)
@@ -183,6 +183,16 @@ describeInBrowser("what callers and admins do in the console", () => {
           await ofAnn.waitFor()
           assert.strictEqual(await ofBob.count(), 0)
           assert.strictEqual(await page.getByLabel("Caller", { exact: true }).inputValue(), "ann")
+          // Whoever follows a link gets what it promises: only its caller can open a plan.
+          assert.strictEqual(await page.getByRole("link", { name: "A knot of ann" }).count(), 0)
+          await page.goto("/plans?caller=*")
+          await ofAnn.first().waitFor()
+          for (const link of await page.locator("tbody a[href^='/plans/']").all()) {
+            const answer = await page.request.get((await link.getAttribute("href")) ?? "", {
+              headers: { accept: "application/json" }
+            })
+            assert.strictEqual(answer.status(), 200)
+          }
         })
         assert.deepStrictEqual(admin.faults, [])
 

@@ -18,6 +18,7 @@ export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "plans", path: "/plans", ready: ".empty" },
   { name: "plan", path: "/plans/plan_unknown", ready: "text=There is no such plan" },
   { name: "sessions", path: "/sessions", ready: ".empty" },
+  { name: "waiting", path: "/waiting", ready: "text=Nothing waits for somebody" },
   { name: "approvals", path: "/approvals", ready: "text=Nothing waits for a decision" },
   { name: "peers", path: "/peers", ready: "main h1" },
   { name: "credentials", path: "/credentials", ready: "main h1" },

@@ -47,6 +47,7 @@ const shared = [
   "/plans/plan_x",
   "/sessions",
   "/sessions/s%2F1?x=1",
+  "/waiting",
   "/approvals",
   "/peers",
   "/credentials/"

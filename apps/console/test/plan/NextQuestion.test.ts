@@ -48,7 +48,7 @@ describe("the next question of a session", () => {
   })
 
   it("is asked in the session of a plan that is over, and said to one that is not", () => {
-    assert.deepInclude(destinationOf(true), { place: "session", what: "Next question", hint: null })
+    assert.deepInclude(destinationOf(true), { place: "session", what: "Next question" })
     assert.deepInclude(destinationOf(false), { place: "inbox", what: "Say to the plan" })
   })
 })

@@ -192,6 +192,7 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   resume: values.resume,
   streamGrace: values.streamGrace,
   takeoverGrace: values.takeoverGrace,
+  parkAfter: values.parkAfter,
   contextWindow: values.contextWindow,
   firstTokenTimeout: values.firstTokenTimeout,
   idleTimeout: values.idleTimeout,

@@ -15,6 +15,8 @@ export class Cluster extends Context.Service<
   {
     readonly gateways: ReadonlyArray<Gateway>
     readonly databaseUrl: string
+    /** What each of them is started with. */
+    readonly environment: Readonly<Record<string, string>>
     /** What the provider answers to this question, or as this model; to all others it says the question. */
     readonly answer: (to: string, turn: (asked: Asked) => Turn) => void
   }
@@ -41,7 +43,12 @@ export class Cluster extends Context.Service<
         const first = yield* start(settings)
         const others = Array.from({ length: size - 1 }, () => start(settings))
         const gateways = [first, ...(yield* Effect.all(others, { concurrency: "unbounded" }))]
-        return { gateways, databaseUrl: database.DATABASE_URL, answer: (to, turn) => void turns.set(to, turn) }
+        return {
+          gateways,
+          environment: settings,
+          databaseUrl: database.DATABASE_URL,
+          answer: (to, turn) => void turns.set(to, turn)
+        }
       })
     ).pipe(Layer.provide(LoopbackNetwork.layer))
 }
@@ -50,7 +57,7 @@ export class Cluster extends Context.Service<
 export const settled = (url: string, planId: unknown) =>
   get(url, `/plans/${String(planId)}`).pipe(
     Effect.repeat({
-      until: ({ state }) => state !== "running" && state !== "queued",
+      until: ({ state }) => state !== "running" && state !== "queued" && state !== "waiting",
       schedule: Schedule.spaced("20 millis")
     })
   )

@@ -10,6 +10,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { ServedUpdate } from "../../src/server/ServedTask.ts"
 import { TaskFold } from "../../src/server/TaskFold.ts"
 
+const deadline_at = "2026-01-02T03:34:05.678Z"
 const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const task_id = TaskId.make("00000000-0000-4000-8000-000000000002")
 const other_id = TaskId.make("00000000-0000-4000-8000-000000000003")
@@ -25,7 +26,7 @@ const plan: PlanFacts = {
   trace_id: null,
   preset: null,
   created_at: "2026-01-02T03:04:05.678Z",
-  deadline_at: "2026-01-02T03:34:05.678Z",
+  deadline_at,
   finished_at: null,
   steps: 0,
   tool_calls: 0,
@@ -75,7 +76,7 @@ const artifact = (verified: "yes" | "no" | "unsigned" | "unknown"): PlanEvent =>
 })
 const requested = (id: TaskId): PlanEvent => ({
   event: "approval.requested",
-  data: { task_id: id, tool: "bob_ask", agent: "bob", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
+  data: { task_id: id, tool: "bob_ask", agent: "bob", input: { n: 1 }, expires_at: deadline_at, why: "always" }
 })
 
 const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelled_at: null }

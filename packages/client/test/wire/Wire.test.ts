@@ -52,7 +52,7 @@ describe("Wire", () => {
     same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
     same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
     same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)
-    same<Wire.ListedSession, (typeof ListedSession)["Encoded"]>().bothWays(true)
+    same<OperatorWire.ListedSession, (typeof ListedSession)["Encoded"]>().bothWays(true)
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)

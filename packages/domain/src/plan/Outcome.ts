@@ -25,6 +25,10 @@ export const isRetryable = (reason: AbortReason): boolean => reason === "shutdow
 export const Stage = Schema.Literals(["queue", "provider", "backoff", "tool", "client", "approval", "compaction"])
 export type Stage = typeof Stage.Type
 
+/** What wakes a parked plan: something that is said to it, an account, the end of a wait, that of the tool `wait`, or an abort. */
+export const WokenBy = Schema.Literals(["entry", "account", "expired", "timer", "abort"])
+export type WokenBy = typeof WokenBy.Type
+
 /** Why a completed plan stopped. */
 export const StopReason = Schema.Literals([
   "stop",

@@ -8,8 +8,8 @@ import { Cost, Usage } from "./Usage.ts"
 export const PlanId = Schema.String.check(Schema.isPattern(/^plan_[0-9a-f-]{36}$/u)).pipe(Schema.brand("PlanId"))
 export type PlanId = typeof PlanId.Type
 
-/** `queued` and `running` plans are not over. */
-export const PlanState = Schema.Literals(["queued", "running", "completed", "failed", "aborted"])
+/** `queued`, `running` and `waiting` plans are not over. One that is `waiting` is parked: no process has it, until what it waits for has come. */
+export const PlanState = Schema.Literals(["queued", "running", "waiting", "completed", "failed", "aborted"])
 export type PlanState = typeof PlanState.Type
 
 const fields = {
@@ -23,7 +23,7 @@ const fields = {
   trace_id: Schema.NullOr(Schema.String),
   preset: Schema.NullOr(Schema.String),
   created_at: Schema.String,
-  deadline_at: Schema.String,
+  deadline_at: Schema.NullOr(Schema.String),
   finished_at: Schema.NullOr(Schema.String),
   steps: Schema.Int,
   tool_calls: Schema.Int,
@@ -38,7 +38,7 @@ const fields = {
  * One run of the planner for one question. Timestamps are ISO 8601 in UTC. `preset` is the one that its request named. `trace_id` is
  * that of W3C Trace Context, 32 digits in hex; null if the plan is no part of a trace. `retries` counts attempts that took the place of
  * failed ones. `cost_usd` is what its attempts have cost so far, null where nobody knows the price of a model that it asked. `request` is the
- * body that asked for it, without secrets; null where an earlier version has stored the plan.
+ * body that asked for it, without secrets; null where an earlier version has stored the plan. `deadline_at` is null while the plan is parked.
  */
 export const Plan = Schema.Struct({
   ...fields,
@@ -80,4 +80,5 @@ export const summarize = ({ final, ...plan }: Omit<PlanFacts, "question">, quest
  *   plans.filter(isSettled).map(({ question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
  * ```
  */
-export const isSettled = (plan: Pick<Plan, "state">): boolean => plan.state !== "queued" && plan.state !== "running"
+export const isSettled = ({ state }: Pick<Plan, "state">): boolean =>
+  state !== "queued" && state !== "running" && state !== "waiting"

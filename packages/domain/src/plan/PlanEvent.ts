@@ -3,7 +3,7 @@ import { CallerName } from "../caller/CallerName.ts"
 import { ApprovalReason, GivenDecision } from "./Approval.ts"
 import { Compacted, ExternalSessionId } from "../session/Session.ts"
 import { TaskId, TaskState, ToolKind } from "../tool/TaskState.ts"
-import { EntryId, Failure, Final } from "./Outcome.ts"
+import { EntryId, Failure, Final, WokenBy } from "./Outcome.ts"
 import { PlanId } from "./Plan.ts"
 import { Cost, Usage } from "./Usage.ts"
 
@@ -113,6 +113,8 @@ export const PlanEvent = Schema.Union([
     url: Schema.optionalKey(Schema.String),
     expires_at: Schema.String
   }),
+  event("parked", { wakes_at: Schema.NullOr(Schema.String) }),
+  event("woken", { because: WokenBy, deadline_at: Schema.String }),
   event("notice", { code: Schema.String, message: Schema.String, data: Schema.optionalKey(Schema.Json) }),
   event("compaction", Compacted.fields),
   event("usage", {

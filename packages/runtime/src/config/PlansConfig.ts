@@ -67,6 +67,8 @@ export class PlansConfig extends Context.Service<
     readonly streamGrace: Duration.Duration
     /** How long a resumed plan may run before a reader of it has come. */
     readonly takeoverGrace: Duration.Duration
+    /** How long a plan only waits for somebody before it is parked: then no process has it. Undefined: none is. */
+    readonly parkAfter: Duration.Duration | undefined
     /** Facts about models that the table lacks, or has wrong. It is asked anew for each request to a provider, since an operator may change them. */
     readonly models: () => ModelOverrides
     /** By the name of a provider, for its models. They win over those for every model. */
@@ -111,6 +113,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   resume: true,
   streamGrace: Duration.zero,
   takeoverGrace: Duration.seconds(60),
+  parkAfter: Duration.seconds(5),
   models: () => noOverrides,
   providerTimers: new Map(),
   contextWindow: 128_000,

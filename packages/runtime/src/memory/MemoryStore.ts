@@ -10,8 +10,8 @@ import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { InboxStore } from "../store/InboxStore.ts"
-import { Notices } from "../store/Notices.ts"
-import { gistOf, Memory } from "./internal/Memory.ts"
+import { type Notice, Notices } from "../store/Notices.ts"
+import { gistOf, Memory, wake } from "./internal/Memory.ts"
 import type { PlanRecord } from "./internal/MemoryRecords.ts"
 import { makeCommit } from "./internal/MemoryCommits.ts"
 import { makeCreate } from "./internal/MemoryCreations.ts"
@@ -131,12 +131,14 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
     ),
   takeOver: makeTakeOver(memory),
-  requestAbort: (id, reason) =>
+  requestAbort: (id, reason, isUnread = false) =>
     Effect.suspend(() => {
       const record = memory.open.get(id)
-      if (record === undefined) return Effect.void
+      const needsReader = record?.plan.state === "waiting" && record.preferences.on_disconnect === "cancel"
+      if (record === undefined || (isUnread && !needsReader)) return Effect.void
       record.abort ??= reason
-      return notices.publish([{ _tag: "AbortRequested", plan_id: id }])
+      const told: Notice = { _tag: "AbortRequested", plan_id: id }
+      return notices.publish(wake(record, "abort") ? [told, { _tag: "PlansLeft" }] : [told])
     }),
   abortRequests: (replica) =>
     Effect.sync(() =>

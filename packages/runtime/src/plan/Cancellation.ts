@@ -55,8 +55,8 @@ export const cancel = Effect.fnUntraced(
 /** How many plans one page of a list has. */
 const pageSize = 200
 
-/** The states of a plan that is not over. A plan that begins to run between the lists of the two is in the second one. */
-const openStates = ["queued", "running"] as const
+/** The states of a plan that is not over. */
+const openStates = ["queued", "running", "waiting"] as const
 
 /** The plans of the session that are in these states; those that are older than the plan `before`, if it is given. */
 export const openPlans = Effect.fnUntraced(function* (
@@ -66,12 +66,10 @@ export const openPlans = Effect.fnUntraced(function* (
   states: ReadonlyArray<(typeof openStates)[number]> = openStates
 ) {
   const open = new Set<PlanId>()
-  for (const state of states) {
-    for (let page: PageRequest | undefined = { limit: pageSize }; page !== undefined;) {
-      const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, states: [state] }, page)
-      for (const { plan_id } of items) open.add(plan_id)
-      page = next === null ? undefined : { limit: pageSize, cursor: next }
-    }
+  for (let page: PageRequest | undefined = { limit: pageSize }; page !== undefined;) {
+    const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, states }, page)
+    for (const { plan_id } of items) open.add(plan_id)
+    page = next === null ? undefined : { limit: pageSize, cursor: next }
   }
   return open
 })

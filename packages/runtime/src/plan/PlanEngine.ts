@@ -27,7 +27,7 @@ const layerParts = Layer.mergeAll(Compaction.layer, Inboxes.layer, InputValidato
 export const layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
   Layer.mergeAll(Recovery.layer, Expiry.layer, Expiry.layerWaits).pipe(
     Layer.provideMerge(NewPlans.layer),
-    Layer.provideMerge(Layer.merge(RunningPlans.layer, RemotePlans.layer)),
+    Layer.provideMerge(Layer.merge(Layer.provide(RunningPlans.layer, RemotePlans.layer), RemotePlans.layer)),
     Layer.provide(planner),
     Layer.provideMerge(layerParts)
   )

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
-import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import {
   type EntryRefused,
   type HopsExceeded,
@@ -12,7 +12,8 @@ import {
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { Clock, Context, type Duration, Effect, Layer, Option, Schema, type Scope, Stream } from "effect"
+import { PlansConfig } from "../config/PlansConfig.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import type { ReaderItem, Reading } from "../stream/LivePlan.ts"
 import type { PlanReading } from "../stream/PlanFollower.ts"
@@ -21,6 +22,15 @@ import * as StoredFrames from "../stream/StoredFrames.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
 import type { RunningPlan } from "./RunningPlans.ts"
 import * as Steering from "./Steering.ts"
+import * as UnreadPlans from "./UnreadPlans.ts"
+
+const decodeGrace = Schema.decodeUnknownOption(
+  Schema.Struct({ preferences: Schema.Struct({ disconnect_grace_ms: Schema.Finite }) })
+)
+
+/** What its request says of a reader that disconnects. */
+const graceOf = ({ request }: Pick<Plan, "request">): number | undefined =>
+  Option.getOrUndefined(decodeGrace(request))?.preferences.disconnect_grace_ms
 
 /**
  * Plans as streams of frames for the edges that write them to connections. Next to the frames come pings and requests to come
@@ -64,11 +74,31 @@ export class PlanStreams extends Context.Service<
       const store = yield* PlanStore
       const remote = yield* RemotePlans
       const steer = yield* Steering.make
+      const { streamGrace } = yield* PlansConfig
+      const endUnread = yield* UnreadPlans.make
+
+      /** The frames after the seq `after` of a plan that nobody runs here. */
+      const follow = Effect.fnUntraced(function* (plan_id: PlanId, after: number, grace: Duration.Input) {
+        let isOver = false
+        yield* Effect.addFinalizer(() => (isOver ? Effect.void : endUnread(plan_id, grace)))
+        const frames = StoredFrames.follow(store, plan_id, after, yield* remote.connect(plan_id))
+        return Stream.onEnd(
+          frames,
+          Effect.sync(() => void (isOver = true))
+        )
+      })
 
       /** The frames after the seq `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
         const { plan_id, session_id } = run.given
-        const { head, frames, cutOff, ...attached } = yield* live.attach(after)
+        const { cutOff, frames: told, head, isParked, ...attached } = yield* live.attach(after)
+        const parked = Stream.suspend(() =>
+          isParked()
+            ? Stream.unwrap(Effect.andThen(store.reading(plan_id), follow(plan_id, live.head, grace)))
+            : Stream.empty
+        )
+        const { disconnect_grace_ms: grace = streamGrace } = run.given.request.preferences
+        const frames = Stream.concat(told, parked)
         const connect: Reading["connect"] = (close) => {
           const disconnect = attached.connect(close)
           // A peer may be about to name the task that it is to cancel: only what waits for a provider ends at once.
@@ -95,8 +125,9 @@ export class PlanStreams extends Context.Service<
         // What a plan that has left this process has told here comes first: then no look at the store has to find it.
         if (plan !== undefined && !(plan.live.isLeft && plan.live.head <= after)) return yield* attach(plan, after)
         yield* store.reading(plan_id)
-        const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
-        const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
+        const frames = isSettled(stored)
+          ? StoredFrames.follow(store, plan_id, after, undefined)
+          : yield* follow(plan_id, after, graceOf(stored) ?? streamGrace)
         const ids = { plan_id, session_id: stored.session_id }
         const isHere = () => false
         return { ...ids, frames, isHere, connect: () => () => {}, leaveRunning: Effect.void, replaced: Effect.void }

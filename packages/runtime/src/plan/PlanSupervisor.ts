@@ -1,4 +1,5 @@
-import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { AbortReason, Outcome } from "@bowline/domain/plan/Outcome"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Clock, Context, Duration, Effect, Exit, Fiber, Schedule, Scope, Semaphore } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as Alarm from "../process/Alarm.ts"
@@ -14,6 +15,7 @@ import type { SessionLock } from "../lock/SessionLock.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import { timed } from "../telemetry/Instrument.ts"
 import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
+import * as Parking from "./Parking.ts"
 import * as Settlement from "./Settlement.ts"
 
 /** How long a plan that is over waits for its own fibers before it releases the session all the same. */
@@ -21,6 +23,7 @@ const finalizers = "10 seconds"
 
 const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<void> => {
   if (outcome === undefined) {
+    if (end._tag === "Parked") return Effect.logInfo("plan_parked")
     return end._tag === "HandedOver" ? Effect.logInfo("plan_handed_over") : Effect.logWarning("lease_lost")
   }
   if (outcome.state === "completed") return Effect.logInfo("plan_completed")
@@ -35,9 +38,15 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
   return Effect.annotateLogs(line, { code, ...(reason === undefined ? {} : { reason }), stage })
 }
 
+/** How a plan ends for its process that goes on without it. */
+const left: Partial<Record<Settlement.End["_tag"], "handed_over" | "parked">> = {
+  HandedOver: "handed_over",
+  Parked: "parked"
+}
+
 const measure = (outcome: Outcome | undefined, end: Settlement.End, durationMs: number): Effect.Effect<void> =>
   PlanMetrics.planEnded(
-    outcome ?? (end._tag === "HandedOver" ? "handed_over" : "lost"),
+    outcome ?? left[end._tag] ?? "lost",
     outcome === undefined || outcome.state === "completed" ? undefined : outcome.error,
     durationMs
   )
@@ -101,6 +110,9 @@ interface Parts {
   readonly endings: Semaphore.Semaphore
   /** The plan that asks these texts next, if there are some, and there may be one. Its last answer counts. */
   readonly next: (run: PlanRun, texts: ReadonlyArray<StoredText>) => Effect.Effect<Settlement.Next | undefined>
+  /** Asks whoever gets the plan next to abort it. */
+  readonly requestAbort: (id: PlanId, reason: AbortReason) => Effect.Effect<void>
+  readonly parking: Omit<Parameters<typeof Parking.watch>[2], "context">
 }
 
 /** How a plan has ended, and whether its session is free with that. */
@@ -116,7 +128,8 @@ interface Ended {
  *     queued ──session held──▶ running ──the planner answers──▶ completed
  *        │                        ├──────an error─────────────▶ failed
  *        ├────────────────────────┼──────an abort─────────────▶ aborted
- *        └────────────────────────┴──────a hand-over──────────▶ as it is, for the next process
+ *        ├────────────────────────┴──────a hand-over──────────▶ as it is, for the next process
+ *        └───────────────────────────────only waits───────────▶ parked: as it is, for whoever it waits for
  *
  * The planner runs in a fiber of its own. Whatever comes first ends the plan: its answer, its exit, an abort, or a journal that may not
  * write any more. What ends it from outside has closed the connections of its attempts already. The outcome is proposed at once from what
@@ -125,7 +138,7 @@ interface Ended {
  * is then one more message of the plan, and any other outcome is proposed again, with what it leaves.
  */
 export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, parts: Parts) {
-  const { endings, lock, next, planner } = parts
+  const { endings, lock, next, parking, planner, requestAbort } = parts
   const { journal, endsAt } = run.given
   const context = yield* Effect.context<Scope.Scope>()
   const scope = Context.get(context, Scope.Scope)
@@ -133,6 +146,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   const turn = Semaphore.makeUnsafe(1)
   let ended: Ended | undefined
   let isOver = false
+  let isParked = false
 
   const nextOf = (outcome: Outcome) => {
     const { asking } = run.inbox.left(outcome.state === "completed")
@@ -163,6 +177,33 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   })
   run.onComplete((answer, mayGoOn) => turn.withPermit(complete(answer, mayGoOn)))
 
+  /** Parks the plan, if it still only waits when the database has been asked. */
+  const park = Effect.gen(function* () {
+    while (!isOver && ended === undefined && run.ending === undefined && Parking.onlyWaits(run)) {
+      Settlement.park(run, Math.max(endsAt - (yield* Monotonic.now), 0), live.runsOn)
+      // The database is asked until it answers: nothing can be said to the plan meanwhile.
+      const how = yield* journal.settled(() => true)
+      if (how === "unread") {
+        yield* refresh(run)
+        continue
+      }
+      isParked = how === "stored"
+      if (isParked) run.park()
+      return
+    }
+  })
+  // It ends with the answer of the database, which the end of the plan waits for.
+  const fork = (effect: Effect.Effect<void>) => void Effect.runForkWith(context)(effect)
+  const unwatch = Parking.watch(
+    run,
+    live,
+    { ...parking, context },
+    {
+      park: () => fork(turn.withPermit(park)),
+      refuse: () => fork(Effect.annotateLogs(Effect.logInfo("plan_not_parked"), { reason: "a secret is not stored" }))
+    }
+  )
+
   // A running plan that was taken over came with its session, and so does one that was created for a free session.
   const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void
   const holding = journal.guard._tag === "Held" ? hasSession : Scope.provide(hold(run, lock), scope)
@@ -185,7 +226,12 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
       const cancelAlarm = Alarm.set(timeLeft, () => run.abort("deadline"), context)
       return restore(Effect.tap(firstEnd(fiber), takeTurn)).pipe(
         Effect.onInterrupt(() => Fiber.interrupt(fiber)),
-        Effect.ensuring(Effect.sync(cancelAlarm)),
+        Effect.ensuring(
+          Effect.sync(() => {
+            cancelAlarm()
+            unwatch()
+          })
+        ),
         Effect.map((end) => ({ end, fiber }))
       )
     })
@@ -196,6 +242,16 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   const finish = Effect.gen(function* () {
     if (ended !== undefined) return ended
     isOver = true
+    if (isParked) {
+      run.leave("handed over")
+      fiber.interruptUnsafe()
+      live.close("parked")
+      yield* lock.forget(run.given.session_id, journal.guard.fence)
+      // It came while the database was asked.
+      const isLate = end._tag === "Aborted" && end.reason !== "shutdown"
+      if (isLate) yield* requestAbort(run.given.plan_id, end.reason)
+      return undefined
+    }
     for (;;) {
       const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
       // With nothing of the plan left, the session is free when the end is stored; else when this scope closes.
@@ -228,6 +284,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   }
   yield* PlanSpan.settle(() => ({ outcome: known?.outcome, progress: run.progress }))
   const outcome = run.elsewhere === "lost" ? undefined : known?.outcome
-  yield* measure(outcome, end, now - run.given.createdAt)
-  yield* log(outcome, end)
+  const how: Settlement.End = isParked ? { _tag: "Parked" } : end
+  yield* measure(outcome, how, now - run.given.createdAt)
+  yield* log(outcome, how)
 })

@@ -45,7 +45,7 @@ const makeResume = Effect.gen(function* () {
   const { takeoverGrace } = yield* PlansConfig
 
   return Effect.fnUntraced(function* (abandoned: AbandonedPlan, asked: PlanRequest, preset: Presets.Preset) {
-    const { plan, owner: caller, guard, leftMs, preferences, route } = abandoned
+    const { plan, owner: caller, guard, leftMs, preferences, route, wokenBy } = abandoned
     // Those that its request and its preset gave when it was created.
     const request = resolve({ ...asked, preferences }, preset.preferences)
     const { plan_id, session_id, model } = plan
@@ -60,12 +60,13 @@ const makeResume = Effect.gen(function* () {
       route,
       guard,
       createdAt: Date.parse(plan.created_at),
-      deadline: Date.parse(plan.deadline_at),
+      deadline: Date.parse(plan.deadline_at ?? plan.created_at),
       endsAt: (yield* Monotonic.now) + leftMs,
       head: Resumption.headOf(abandoned),
       recent: [],
       gist: yield* PlanGist.resume(store, abandoned),
       inbox: abandoned.inbox,
+      wokenBy: wokenBy ?? undefined,
       isEmpty: false,
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
@@ -116,7 +117,8 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
       // This replica's own plans that were stored after it had stopped waiting for the answer.
       const queued = yield* store.queued(lock.replica)
       const forgotten = queued.filter((id) => !plans.isKnown(id) && !endings.has(id))
-      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten)
+      const places = Math.max(running.room(), 0)
+      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten, places)
       yield* Effect.forEach(taken, (abandoned) => logFailure(abandoned, decide(abandoned)), {
         concurrency: "unbounded",
         discard: true

@@ -1,6 +1,8 @@
+import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Context, Deferred, Duration, Effect, FiberSet, Layer, Schedule, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
@@ -26,6 +28,7 @@ import type { PlanStart } from "../store/PlanStart.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import * as UnreadPlans from "./UnreadPlans.ts"
 import { supervise } from "./PlanSupervisor.ts"
 import { continuing, maxMoves, type Ready } from "./StoredPlan.ts"
 import { SecretKey } from "../store/SecretKey.ts"
@@ -36,6 +39,9 @@ const maxModels = 3
 
 /** How long plans that were aborted or handed over may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
+
+/** How long the readers of a plan that is parked may take to read on from the store. */
+const readOnWithin = "10 seconds"
 
 const endReadWithin = "300 millis"
 const freed = Schedule.spaced("100 millis")
@@ -138,7 +144,8 @@ const makeKeeper = Effect.gen(function* () {
   return yield* Keeper.make<PlanId, RunningPlan>({
     capacity: maxPlans,
     end: ({ run }) => run.end("shutdown"),
-    isWaiting: ({ run }) => (run.stage === "approval" || run.stage === "queue") && run.isResumable,
+    isWaiting: ({ run: { isResumable, stage } }) =>
+      (stage === "approval" || stage === "client" || stage === "queue") && isResumable,
     replace: ({ run }) => run.given.journal.lose(),
     endWithin: shutdownTimeout,
     abandon: ({ live }) => live.close("reconnect")
@@ -159,13 +166,15 @@ const makeOpen = Effect.gen(function* () {
 
   return Effect.fnUntraced(function* (plan: Ready) {
     const scope = yield* Effect.scope
-    const { session_id, guard, head, recent, gist, awaited: _, inbox: said, resumed, isEmpty, ...start } = plan
+    const { session_id, guard, head, recent, gist, awaited: _, inbox: said, resumed, isEmpty, wokenBy, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = (isOutdated: boolean) => {
       if (on_disconnect === "cancel") run.abort(isOutdated ? "superseded" : "disconnect")
     }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
+    live.head = head.seq
+    live.publish(recent)
     const content = said ?? emptyInbox(plan_id)
     const journal = new Journal(
       { plan_id, session_id },
@@ -178,6 +187,10 @@ const makeOpen = Effect.gen(function* () {
       content.count,
       () => inboxes.look(plan_id)
     )
+    if (wokenBy != null) {
+      const data = { because: wokenBy, deadline_at: fromMillis(start.deadline) }
+      journal.append([{ _tag: "Woken" }], [{ event: "woken", data }])
+    }
     const inbox = yield* inboxes.open(plan_id, journal, content)
     const run: PlanRun = new PlanRun({
       ...start,
@@ -193,8 +206,6 @@ const makeOpen = Effect.gen(function* () {
       isOverdue: lock.isOverdue,
       isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
     })
-    live.head = head.seq
-    live.publish(recent)
     return { run, live }
   })
 })
@@ -218,14 +229,29 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
     uuid: yield* UuidGenerator
   }
 
+  const requestAbort = (id: PlanId, reason: AbortReason) =>
+    Effect.ignore(retryWhileAway(parts.store.requestAbort(id, reason)), { log: "Warn", message: "storage_failed" })
+  const endUnread = yield* UnreadPlans.make
+  const parking = {
+    after: parts.config.resume && parts.store.isDurable ? parts.config.parkAfter : undefined,
+    mayPark: ({ given }: PlanRun, { isRead, runsOn }: LivePlan): boolean | "never" => {
+      if (!given.isKept()) return "never"
+      return lock.duties().mayPark && (isRead || runsOn || given.request.preferences.on_disconnect === "continue")
+    }
+  }
+
   /** Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here. */
-  const forget = ({ live }: RunningPlan, session: SessionId) =>
+  const forget = ({ live, run }: RunningPlan, session: SessionId) =>
     Deferred.await(live.closed).pipe(
       Effect.andThen(Effect.sleep(endReadWithin)),
       Effect.andThen(
-        Effect.retry(
-          Effect.repeat(sessions.delete(session), { until: (isDeleted) => isDeleted, schedule: freed }),
-          freed
+        Effect.suspend(() =>
+          run.elsewhere !== undefined
+            ? Effect.void
+            : Effect.retry(
+                Effect.repeat(sessions.delete(session), { until: (isDeleted) => isDeleted, schedule: freed }),
+                freed
+              )
         )
       ),
       Effect.timeoutOption(forgetWithin),
@@ -254,9 +280,10 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
       return stored
     })
     yield* Effect.ensuring(
-      supervise(run, live, { lock, planner, endings, next }),
+      supervise(run, live, { lock, planner, endings, next, parking, requestAbort }),
       Effect.sync(() => live.close("reconnect"))
     )
+    if (run.ending?._tag === "Parked") yield* endUnread(run.given.plan_id, readOnWithin)
     if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)

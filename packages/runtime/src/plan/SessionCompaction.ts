@@ -91,10 +91,9 @@ export class SessionCompaction extends Context.Service<
       })
 
       const hold = Effect.fnUntraced(function* ({ caller, session }: Key) {
-        for (const state of ["running", "queued"] as const) {
-          const { items } = yield* plans.list(caller, { session, states: [state] }, { limit: 1 })
-          if (items.length > 0) return yield* busy
-        }
+        const states = ["running", "queued", "waiting"] as const
+        const { items } = yield* plans.list(caller, { session, states }, { limit: 1 })
+        if (items.length > 0) return yield* busy
         const lost = yield* Deferred.make<never, SessionBusy>()
         const fence = yield* lock
           .acquire(session, {

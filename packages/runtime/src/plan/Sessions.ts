@@ -80,11 +80,11 @@ export class Sessions extends Context.Service<
       const cancelLeft = yield* LeftTasks.makeCancelLeft
       const notices = yield* Notices
 
-      /** Ends every plan of the session that there is now, or every one that runs. */
+      /** Ends every plan of the session that there is now, or every one that runs or waits. */
       const abortPlans = Effect.fnUntraced(function* (
         caller: CallerName,
         session: SessionId,
-        states?: ReadonlyArray<"running">
+        states?: ReadonlyArray<"running" | "waiting">
       ) {
         const open = yield* openPlans(plans, caller, { session }, states)
         const end = (plan_id: PlanId) =>
@@ -109,7 +109,10 @@ export class Sessions extends Context.Service<
         // Joins the line before it aborts the plans in front: a plan that comes meanwhile stands behind it. Only a plan that finds the
         // session free as it is created runs in front, and is aborted, too.
         const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
-        const overtaking = Effect.andThen(Effect.sleep("1 second"), abortPlans(caller, session_id, ["running"]))
+        const overtaking = Effect.andThen(
+          Effect.sleep("1 second"),
+          abortPlans(caller, session_id, ["running", "waiting"])
+        )
         const [fence] = yield* inTime(
           Effect.all([Effect.raceFirst(acquired, Effect.forever(overtaking)), abortPlans(caller, session_id)], {
             concurrency: "unbounded"

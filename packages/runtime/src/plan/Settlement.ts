@@ -97,7 +97,7 @@ const ofDefect = (stage: Stage | null): Failure => ({
 
 /** The outcome of the plan; undefined if another process has the plan now, or is to have it. */
 export const outcomeOf = (end: End, snapshot: Snapshot, now: number): Outcome | undefined => {
-  if (end._tag === "HandedOver") return undefined
+  if (end._tag === "HandedOver" || end._tag === "Parked") return undefined
   if (end._tag === "Aborted") return { state: "aborted", error: ofAbort(end.reason, snapshot, now) }
   if (end._tag === "Exited" && Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value.final }
   const stage = snapshot.failedIn ?? snapshot.stage
@@ -203,4 +203,25 @@ export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {
   run.countUsage()
   if (why === "handed over") journal.append([{ _tag: "HandedOver" }], [])
   journal.seal()
+}
+
+/**
+ * Proposes to park a plan that only waits: it is left as a hand-over leaves it, without its lease, until something wakes it. If something was said to it
+ * that it has not read, the journal is open again before it is read. With `runsOn` the plan needs no reader from now on.
+ */
+export const park = (run: PlanRun, leftMs: number, runsOn: boolean): void => {
+  const { journal, request } = run.given
+  const ends = run.inbox.waits.map(({ expires_at }) => expires_at).toSorted()
+  const preferences = runsOn ? { ...request.preferences, on_disconnect: "continue" as const } : request.preferences
+  run.countUsage()
+  journal.seal()
+  journal.propose(
+    [
+      run.progressed(run.stage),
+      { _tag: "Parked", leftMs, until: ends.at(-1) ?? null, preferences },
+      { _tag: "Released" }
+    ],
+    [{ event: "parked", data: { wakes_at: ends[0] ?? null } }],
+    () => journal.reopen()
+  )
 }

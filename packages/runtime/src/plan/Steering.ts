@@ -44,14 +44,14 @@ const differing = (sent: unknown, { plan_id, request }: Plan): InvalidRequest["i
   }))
 }
 
-/** The plan of the caller that runs in the session, else the last one that waits there. */
+/** The plan of the caller that runs or waits in the session, else the last one that waits there. */
 const findPlan = Effect.fnUntraced(function* (caller: CallerName, name: string) {
   const sessions = yield* SessionStore
   const store = yield* PlanStore
   const { session_id } = yield* sessions.find(caller, name)
   const first = (states: NonNullable<PlanFilter["states"]>) =>
     Effect.map(store.list(caller, { session: session_id, states }, { limit: 1 }), ({ items }) => items[0]?.plan_id)
-  return (yield* first(["running"])) ?? (yield* first(["queued"]))
+  return (yield* first(["running", "waiting"])) ?? (yield* first(["queued"]))
 })
 
 /** Says the question to the plan of its session that is not over (`on_busy: "steer"`). Without an entry it is the question of the plan that it names. Undefined where there is none: then it is a plan of its own. */

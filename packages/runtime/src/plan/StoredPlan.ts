@@ -1,3 +1,4 @@
+import type { WokenBy } from "@bowline/domain/plan/Outcome"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { MessageId, type NewMessage } from "@bowline/domain/session/Message"
@@ -37,6 +38,8 @@ export interface Ready extends PlanStart {
   /** What was said to it, as far as it is known; undefined of a plan that was just created. */
   readonly inbox: InboxContent | undefined
   readonly resumed: Resumed | undefined
+  /** What has woken it, if it was parked, and its readers have not been told. */
+  readonly wokenBy?: WokenBy | undefined
   /** Whether the session has neither a history nor a summary. */
   readonly isEmpty: boolean
   /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */

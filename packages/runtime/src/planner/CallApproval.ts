@@ -7,6 +7,7 @@ import type { ApprovalRules } from "../config/PlansConfig.ts"
 import type { InboxStore, Settlement } from "../store/InboxStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import * as ApprovalRule from "./ApprovalRule.ts"
+import type { Wait } from "./PlanInbox.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { Prepared } from "./PreparedCalls.ts"
 
@@ -17,26 +18,32 @@ interface Parts {
   readonly inboxes: InboxStore["Service"]
 }
 
-/** Requests the approval of a call. Without a reason another process has requested it already. */
+/** Requests the approval of a call, and says until when it waits. Without a reason another process has requested it already. */
 const request = (
   run: PlanRun,
   { input, part, tool: { agent, inputSchema, trust } }: Ready,
   why: ApprovalReason | undefined,
   now: number
-): void => {
-  const { journal, request: asked } = run.given
+): Wait => {
+  const { journal, request: asked, resumed } = run.given
   const { task_id, tool } = part
   const progressed = run.progressed(run.stage)
-  if (why === undefined) return journal.append([progressed], [])
   const tool_digest = trust?.digest ?? null
   const known_tool = why === "description_changed" ? (trust?.known ?? null) : null
-  const expires_at = fromMillis(now + asked.preferences.wait_timeout_ms)
-  const nothing = { message: null, data: null, url: null }
+  const known = why === undefined ? resumed?.waits.get(task_id) : undefined
+  const expires_at = known?.expires_at ?? fromMillis(now + asked.preferences.wait_timeout_ms)
+  const wait: Wait = { task_id, kind: "approval", round: 1, expires_at }
+  if (why === undefined) {
+    journal.append([progressed], [])
+    return wait
+  }
+  const nothing = { message: null, data: null, url: null, mark: null }
   const call = { task_id, tool, agent, input, why, schema: inputSchema, expires_at }
   journal.append(
     [{ _tag: "WaitOpened", kind: "approval", round: 1, ...call, ...nothing, tool_digest, known_tool }, progressed],
     [{ event: "approval.requested", data: { task_id, tool, agent, input, expires_at, why } }]
   )
+  return wait
 }
 
 const refused = ({ input, part, tool }: Ready, why: string): Prepared => ({
@@ -118,8 +125,7 @@ export const make = (parts: Parts) =>
     if (earlier?.decision !== undefined && settled !== undefined) return resolve(run, call, settled)
     const waiting = Effect.gen(function* () {
       yield* journal.keepUp
-      request(run, call, why, yield* Clock.currentTimeMillis)
-      const settlement = yield* run.inbox.wait(task_id)
+      const settlement = yield* run.inbox.wait(request(run, call, why, yield* Clock.currentTimeMillis))
       journal.append(run.inbox.use(settlement), [
         { event: "approval.resolved", data: { task_id, ...decisionOf(settlement) } }
       ])

@@ -5,7 +5,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Latch } from "effect"
-import type { InboxContent, Settlement, StoredText } from "../store/InboxStore.ts"
+import type { InboxContent, Settlement, StoredText, StoredWait } from "../store/InboxStore.ts"
 import type { PlanChange } from "../store/PlanStore.ts"
 import type { Journal } from "../stream/Journal.ts"
 
@@ -15,6 +15,9 @@ export const entryChanged = (
   state: EntryState,
   rest: { readonly step?: number; readonly moved_to?: PlanId } = {}
 ): PlanChange => ({ _tag: "EntryChanged", entry_id, state, step: rest.step ?? null, moved_to: rest.moved_to ?? null })
+
+/** What a call waits for, and until when (ISO 8601 in UTC). */
+export type Wait = Pick<StoredWait, "task_id" | "kind" | "round" | "expires_at">
 
 /** How long a plan waits that is told of news and finds none. */
 const pause = "100 millis"
@@ -39,11 +42,15 @@ export class PlanInbox {
   #seen: number
   #texts: ReadonlyArray<StoredText> = []
   readonly #settlements = new Map<TaskId, Settlement>()
-  readonly #waiting = new Map<TaskId, Deferred.Deferred<Settlement>>()
+  readonly #waiting = new Map<TaskId, { readonly wait: Wait; readonly settled: Deferred.Deferred<Settlement> }>()
   /** Entries that the store may still show as accepted although the plan has used them. */
   readonly #used = new Set<EntryId>()
+  /** Answers to questions that are asked no more. */
+  readonly #outdated: Array<EntryId> = []
   readonly #urgent = Latch.makeUnsafe(false)
   readonly plan_id: PlanId
+  /** Called whenever a call begins to wait. */
+  onChange: () => void = () => undefined
 
   constructor(
     plan_id: PlanId,
@@ -65,6 +72,11 @@ export class PlanInbox {
 
   get isWaiting(): boolean {
     return this.#waiting.size > 0
+  }
+
+  /** What the calls of the plan wait for, and nothing has settled. */
+  get waits(): ReadonlyArray<Wait> {
+    return Array.from(this.#waiting.values(), ({ wait }) => wait)
   }
 
   /** The texts that the plan has not taken, in order. */
@@ -115,7 +127,9 @@ export class PlanInbox {
       if (given?.entry_id != null && this.#used.has(given.entry_id)) continue
       this.#settlements.set(task_id, settlement)
       const waiting = this.#waiting.get(task_id)
-      if (waiting !== undefined) Deferred.doneUnsafe(waiting, Effect.succeed(settlement))
+      // It waits no longer, though its fiber has not gone on yet.
+      this.#waiting.delete(task_id)
+      if (waiting !== undefined) Deferred.doneUnsafe(waiting.settled, Effect.succeed(settlement))
     }
     this.#hurry()
   }
@@ -130,22 +144,33 @@ export class PlanInbox {
     return this.#settlements.has(task_id)
   }
 
-  /** Waits for what settles the call. */
-  wait(task_id: TaskId): Effect.Effect<Settlement> {
+  /** Waits for what settles this question of the call. */
+  wait(wait: Wait): Effect.Effect<Settlement> {
+    const { round, task_id } = wait
     return Effect.suspend(() => {
-      const settled = this.#settlements.get(task_id)
-      if (settled !== undefined) return Effect.succeed(settled)
+      const known = this.#settlements.get(task_id)
+      if (known?.round === round) return Effect.succeed(known)
+      if (known !== undefined) this.#outdate(known)
       return Effect.acquireUseRelease(
         Effect.sync(() => {
-          const waiting = Deferred.makeUnsafe<Settlement>()
-          this.#waiting.set(task_id, waiting)
+          const settled = Deferred.makeUnsafe<Settlement>()
+          this.#waiting.set(task_id, { wait, settled })
           this.#onWait()
-          return waiting
+          this.onChange()
+          return settled
         }),
         Deferred.await,
         () => Effect.sync(() => this.#waiting.delete(task_id))
       )
     })
+  }
+
+  /** The call asks something else by now: nobody uses the answer. */
+  #outdate({ given, task_id }: Settlement): void {
+    this.#settlements.delete(task_id)
+    if (given?.entry_id == null) return
+    this.#used.add(given.entry_id)
+    this.#outdated.push(given.entry_id)
   }
 
   /** The change that says that the call has used what has settled it. The caller appends it with what it has come to. */
@@ -197,6 +222,6 @@ export class PlanInbox {
     const asking = isCompleted ? this.#texts.filter((text) => text.else === "ask") : []
     const unused = Array.from(this.#settlements.values(), ({ given }) => given?.entry_id).filter((id) => id != null)
     const others = this.#texts.filter((text) => !asking.includes(text)).map(({ entry_id }) => entry_id)
-    return { asking, untaken: [...others, ...unused] }
+    return { asking, untaken: [...others, ...unused, ...this.#outdated] }
   }
 }

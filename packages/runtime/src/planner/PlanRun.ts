@@ -47,10 +47,11 @@ export interface PlanAnswer {
   readonly parts: ReadonlyArray<MessagePart>
 }
 
-/** What ends a plan from outside: an abort, a hand-over to the next process, or a journal that may not write any more. */
+/** What ends a plan from outside: an abort, a hand-over to the next process, or to whoever it waits for, or a journal that may not write any more. */
 export type Ending =
   | { readonly _tag: "Aborted"; readonly reason: AbortReason }
   | { readonly _tag: "HandedOver" }
+  | { readonly _tag: "Parked" }
   | { readonly _tag: "Stopped"; readonly why: Stopped }
 
 /** What a plan was doing when it ended. */
@@ -162,7 +163,10 @@ export class PlanRun {
   }
 
   get stage(): Stage | null {
-    return this.tasks.hasInherited ? "tool" : this.stages.current
+    const { current } = this.stages
+    // Before it waits for anything here, it is where another process has left it.
+    const before = current === null && this.#step === undefined ? this.given.resumed?.waitedIn : null
+    return before ?? (this.tasks.hasInherited ? "tool" : current)
   }
 
   /** Another process has the plan now, or is to have it: it was handed over to that process, or this one has lost it. */
@@ -211,6 +215,12 @@ export class PlanRun {
   end(reason: AbortReason): void {
     if (this.isResumable) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
+  }
+
+  /** The plan is parked: no process has it now. */
+  park(): void {
+    this.#elsewhere = "handed over"
+    this.#end({ _tag: "Parked" })
   }
 
   /**

@@ -8,6 +8,8 @@ const waits: ReadonlySet<Stage> = new Set(["queue", "backoff", "approval", "clie
 /** What a plan waits for, one stage at a time. An abort, a time-out or a failure names the stage in which it came. */
 export class Stages {
   readonly #entered: Array<Stage> = []
+  /** Called whenever a stage is entered or left. */
+  onChange: () => void = () => undefined
   #failedIn: Stage | null | undefined
 
   /** The order of precedence while a plan waits for several things: `tool` comes first, then `approval` and `client`. */
@@ -16,6 +18,11 @@ export class Stages {
     if (this.#entered.includes("approval")) return "approval"
     if (this.#entered.includes("client")) return "client"
     return this.#entered.at(-1) ?? null
+  }
+
+  /** How many calls wait for somebody, or for a time. */
+  get waits(): number {
+    return this.#entered.filter((stage) => stage === "approval" || stage === "client").length
   }
 
   /** The stage that the last failure came out of, until the next stage is entered. */
@@ -28,19 +35,25 @@ export class Stages {
     return (effect) =>
       Effect.suspend(() => {
         this.#leave(of)
-        return Effect.onExit(this.within(stage)(effect), () => Effect.sync(() => this.#entered.push(of)))
+        return Effect.onExit(this.within(stage)(effect), () => Effect.sync(() => this.#enter(of)))
       })
+  }
+
+  #enter(stage: Stage): void {
+    this.#entered.push(stage)
+    this.onChange()
   }
 
   #leave(stage: Stage): void {
     this.#entered.splice(this.#entered.lastIndexOf(stage), 1)
+    this.onChange()
   }
 
   /** The plan waits in this stage for as long as the effect runs. */
   within(stage: Stage): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> {
     return (effect) =>
       Effect.suspend(() => {
-        this.#entered.push(stage)
+        this.#enter(stage)
         this.#failedIn = undefined
         return Effect.onExit(waits.has(stage) ? Spans.within(stage)(effect) : effect, (exit) =>
           Effect.sync(() => {

@@ -32,7 +32,7 @@ export const failedCalls = ["failed", "timed-out", "invalid"] as const satisfies
 type ByState = Overview["plans"]
 type Stretch = Omit<Overview["stretches"][number], "at">
 
-const none: ByState = { queued: 0, running: 0, completed: 0, failed: 0, aborted: 0 }
+const none: ByState = { queued: 0, running: 0, waiting: 0, completed: 0, failed: 0, aborted: 0 }
 
 /** The plans of all stretches together. */
 export const sumOf = (stretches: ReadonlyArray<Pick<Stretch, "plans">>): ByState =>

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EntryState, Waiting } from "@bowline/domain/plan/Inbox"
-import type { AbortReason, EntryId, Outcome, Stage } from "@bowline/domain/plan/Outcome"
+import type { AbortReason, EntryId, Outcome, Stage, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
@@ -123,6 +123,8 @@ export type PlanChange =
       readonly _tag: "WaitOpened"
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
+      /** By what the tool knows its question again. */
+      readonly mark: string | null
     } & OpenWait &
       Pick<Waiting, "task_id" | "agent" | "input" | "why" | "message" | "data" | "url" | "expires_at">)
   /** What the plan has done with an entry of its inbox: it has told its readers of it (`accepted`, `withdrawn`), or has come to its end. */
@@ -142,8 +144,20 @@ export type PlanChange =
    * from now on, and the other replicas are told (`PlansLeft`).
    */
   | { readonly _tag: "HandedOver" }
+  /**
+   * The plan is parked until something wakes it: it is `waiting`, and no process has it. `leftMs` is how much of its time is left. `until` is when the last
+   * of its waits ends (ISO 8601 in UTC): its session stays so long. `preferences` are those it goes on with. It closes the plan for its process.
+   */
+  | {
+      readonly _tag: "Parked"
+      readonly leftMs: number
+      readonly until: string | null
+      readonly preferences: Preferences
+    }
+  /** Readers of a plan that was parked are told that it goes on. */
+  | { readonly _tag: "Woken" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
-  /** Comes with `Settled`: the lease of the session ends, too, and the other replicas are told (`LeaseReleased`). */
+  /** Comes with `Settled` or `Parked`: the lease of the session ends, too, and the other replicas are told (`LeaseReleased`). */
   | { readonly _tag: "Released" }
 
 /**
@@ -232,6 +246,8 @@ export interface AbandonedPlan {
   readonly leftMs: number
   /** How many processes have died, or lost the plan, while they ran it. A hand-over does not count. */
   readonly deaths: number
+  /** What has woken it, if it was parked, and its readers have not been told. */
+  readonly wokenBy: WokenBy | null
   /** Its events from the last `step` on, or all its events if it has no step yet. */
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
@@ -327,21 +343,23 @@ export class PlanStore extends Context.Service<
      * fence of its own.
      * A running plan may be taken over when nobody holds a lease on its session, also by the replica that had it, if that was
      * paused; the new replica gets the session's lease with a new fence. A replica gets its own queued plans only if it names them
-     * in `forgotten`. The call also records that the replica which asks is alive.
+     * in `forgotten`. The call also records that the replica which asks is alive. Of plans that something has woken it takes `places` at most, and besides
+     * those that are to be aborted: their time goes on with the take-over.
      */
     readonly takeOver: (
       replica: ReplicaId,
       ttl: Duration.Duration,
       limit: number,
-      forgotten?: ReadonlyArray<PlanId>
+      forgotten?: ReadonlyArray<PlanId>,
+      places?: number
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
     /** The queued plans of this replica. */
     readonly queued: (replica: ReplicaId) => Effect.Effect<ReadonlyArray<PlanId>, StorageError>
     /**
      * Asks the replica that has the plan to abort it: stores the reason, unless there is one already, and publishes
-     * `AbortRequested`. Nothing happens if the plan is over.
+     * `AbortRequested`. Nothing happens if the plan is over. A parked plan wakes up for it; with `isUnread` it is asked only of a parked plan that ends when nobody reads it.
      */
-    readonly requestAbort: (id: PlanId, reason: AbortReason) => Effect.Effect<void, StorageError>
+    readonly requestAbort: (id: PlanId, reason: AbortReason, isUnread?: boolean) => Effect.Effect<void, StorageError>
     /** The plans of this replica that are to be aborted and are not over yet. */
     readonly abortRequests: (
       replica: ReplicaId

@@ -42,6 +42,7 @@ export const standingOf = (
     case "queued":
       return "submitted"
     case "running":
+    case "waiting":
       return stage === "approval" ? "input-required" : "working"
     case "completed":
       if (cancelled_at !== null) return "canceled"

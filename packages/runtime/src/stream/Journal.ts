@@ -23,6 +23,9 @@ export type Head = Pick<PlanFrame, "seq" | "at">
 /** What has become of a proposal. `stopped`: the plan must stop, and nobody waits on. `late`: nothing is known in time. */
 export type Proposed = "stored" | "unread" | "stopped" | "late"
 
+/** With what a plan leaves its process. */
+const closing: ReadonlySet<PlanChange["_tag"]> = new Set<PlanChange["_tag"]>(["Settled", "HandedOver", "Parked"])
+
 /** How many events, and how many bytes of events and facts, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
 const maxBytes = 262_144
@@ -201,6 +204,9 @@ export class Journal implements Source {
   /** The plan goes on: its end was not stored. */
   reopen(): void {
     this.#sealed = false
+    if (this.#changes.length + this.#events.length > 0) this.#notify(this)
+    // Nobody is to wait for what was dropped.
+    else this.#stored = this.#appended
   }
 
   /** Waits for the writer while too much waits to be written. */
@@ -282,7 +288,7 @@ export class Journal implements Source {
     const before = this.#gist
     const gist = before && PlanGist.add(before, events, at)
     this.#gist = gist
-    const isEnding = changes.some(({ _tag }) => _tag === "Settled" || _tag === "HandedOver")
+    const isEnding = changes.some(({ _tag }) => closing.has(_tag))
     const isTold = events.some((event) => !isDelta(event))
     if (!isEnding && !(isTold && gist && before && (PlanGist.isWaiting(gist) || PlanGist.isWaiting(before)))) {
       return []

@@ -53,8 +53,8 @@ const cutOffGrace = Duration.seconds(60)
 /** How long a reader that was cut off has to read the rest of its queue. */
 const takeWithinMs = 10_000
 
-/** How a stream ends for its readers: after the frame `done`, or before the plan is over. */
-type End = "done" | "reconnect"
+/** How a stream ends for its readers: after the frame `done`, or before the plan is over; of a parked plan they read on from the store. */
+type End = "done" | "reconnect" | "parked"
 
 interface Reader {
   /** The last seq that the reader has seen elsewhere: it gets no frame before it. */
@@ -104,6 +104,7 @@ export class LivePlan {
   /** Those of the connected ones that stand for a client which has yet to come back. */
   #held = 0
   #isOutdated = false
+  #runsOn = false
   /** Done when the first reader has come. */
   readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
@@ -147,9 +148,19 @@ export class LivePlan {
     this.#readers.clear()
   }
 
+  /** Whether somebody reads it now, and not only may come back. */
+  get isRead(): boolean {
+    return this.#connected > this.#absent
+  }
+
+  /** Whether a reader has left it running. */
+  get runsOn(): boolean {
+    return this.#runsOn
+  }
+
   /** Whether another process has the plan, or will have it. */
   get isLeft(): boolean {
-    return this.#closed === "reconnect"
+    return this.#closed === "reconnect" || this.#closed === "parked"
   }
 
   /** The frames from `after + 1` to `until` if they are still in memory. */
@@ -168,6 +179,8 @@ export class LivePlan {
     Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
+      /** Whether the reader has to read on from the store, behind `head` of the plan, once it has taken its frames. */
+      readonly isParked: () => boolean
       /** Ends the stream of a reader that is still connected. */
       readonly cutOff: Effect.Effect<void>
     },
@@ -206,12 +219,23 @@ export class LivePlan {
           return () => this.#disconnect(reader)
         }
         const leaveRunning = Effect.sync(() => {
+          this.#runsOn = true
           reader.leavesRunning = true
         })
         const replaced = Effect.sync(() => this.#replace(reader))
         const isHere = () => this.#closed === undefined
+        const isParked = () => this.#closed === "parked" && !reader.isCut
         const frames = Stream.fromPull(Effect.succeed(take))
-        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning, replaced, isHere }))
+        return Effect.map(entering, (head) => ({
+          head,
+          frames,
+          connect,
+          cutOff,
+          leaveRunning,
+          replaced,
+          isHere,
+          isParked
+        }))
       })
     )
   }

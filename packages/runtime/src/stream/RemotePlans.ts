@@ -1,11 +1,14 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { Array, Context, Effect, Latch, Layer, type Scope } from "effect"
+import { Array, Context, type Duration, Effect, Latch, Layer, type Scope } from "effect"
 import { SessionLock } from "../lock/SessionLock.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
 import { type Heard, type Notice, Notices, pollAfter } from "../store/Notices.ts"
 
 /** How often the other replicas are told which plans are read here. */
 const renewal = "5 seconds"
+
+/** How long a replica may take to say so again. */
+const repeatedWithin = "6 seconds"
 
 /** The ids in one notice: Postgres accepts less than 8,000 bytes. */
 const maxPlans = 100
@@ -21,6 +24,8 @@ export interface RemotePlan {
 class Readers {
   readonly #latches = new Map<PlanId, Set<Latch.Latch>>()
   readonly #unsaid = new Set<PlanId>()
+  /** Who asks here whether other replicas read a plan, and whether one has said so since. */
+  readonly #asking = new Set<{ readonly id: PlanId; isRead: boolean }>()
   readonly #pending = Latch.makeUnsafe(false)
 
   add(id: PlanId): Latch.Latch {
@@ -42,7 +47,25 @@ class Readers {
     this.#say([id])
   }
 
-  hear(heard: Heard): void {
+  has(id: PlanId): boolean {
+    return this.#latches.has(id)
+  }
+
+  /** Whether another replica says within this time that it has a reader of the plan. */
+  isReadElsewhere(id: PlanId, within: Duration.Input): Effect.Effect<boolean> {
+    return Effect.suspend(() => {
+      const asked = { id, isRead: false }
+      this.#asking.add(asked)
+      return Effect.map(Effect.sleep(within), () => asked.isRead).pipe(
+        Effect.ensuring(Effect.sync(() => this.#asking.delete(asked)))
+      )
+    })
+  }
+
+  hear(heard: Heard, own: ReplicaId): void {
+    if (heard._tag === "Reading" && heard.replica !== own) {
+      for (const asked of this.#asking) asked.isRead ||= heard.plan_ids.includes(asked.id)
+    }
     if (heard._tag === "Advanced") wake(this.#latches.get(heard.plan_id))
     if (heard._tag === "TakenOver" && this.#latches.has(heard.plan_id)) this.#say([heard.plan_id])
     if (heard._tag === "ListeningChanged") this.wakeAll()
@@ -86,6 +109,11 @@ export class RemotePlans extends Context.Service<
   {
     /** A reader of the plan until the scope closes. */
     readonly connect: (id: PlanId) => Effect.Effect<RemotePlan, never, Scope.Scope>
+    /**
+     * Waits for the grace, and then until it is known that nobody reads the plan: gives `false` if somebody reads it here. Other replicas say every 5 s what
+     * they read; one that is alone does not wait for them.
+     */
+    readonly unread: (id: PlanId, grace: Duration.Input) => Effect.Effect<boolean>
     /** Ends all waits here, now and from now on. */
     readonly close: Effect.Effect<void>
   }
@@ -94,11 +122,11 @@ export class RemotePlans extends Context.Service<
     RemotePlans,
     Effect.gen(function* () {
       const notices = yield* Notices
-      const { replica } = yield* SessionLock
+      const { duties, replica } = yield* SessionLock
       const readers = new Readers()
       let isClosed = false
 
-      yield* notices.subscribe((heard) => readers.hear(heard))
+      yield* notices.subscribe((heard) => readers.hear(heard, replica))
       // One after the other, so that the notices keep the order in which readers come and go.
       yield* Effect.gen(function* () {
         const said = yield* readers.changes(replica)
@@ -123,6 +151,15 @@ export class RemotePlans extends Context.Service<
             ),
             isClosed: () => isClosed
           }
+        }),
+        unread: Effect.fnUntraced(function* (id, grace) {
+          yield* Effect.sleep(grace)
+          while (!isClosed && !readers.has(id)) {
+            if (duties().isAlone) return true
+            const isRead = yield* readers.isReadElsewhere(id, repeatedWithin)
+            if (!isRead && notices.isListening() && !readers.has(id)) return true
+          }
+          return false
         }),
         close: Effect.sync(() => {
           isClosed = true

@@ -4,12 +4,12 @@ import { type Context, Effect } from "effect"
 import { counter, gauge, histogram } from "./Instrument.ts"
 
 /** How a plan ends for this process: it may run on in another one. */
-const outcomes = ["completed", "failed", "aborted", "handed_over", "lost"] as const
+const outcomes = ["completed", "failed", "aborted", "handed_over", "parked", "lost"] as const
 
 const ended = counter({
   name: "bowline.plans.ended",
   description:
-    "Plans that ended, by their outcome and by what they waited for then; `handed_over` and `lost` run on in another process",
+    "Plans that ended, by their outcome and by what they waited for then; `handed_over`, `parked` and `lost` go on in another process",
   labels: { outcome: outcomes, stage: [...Stage.literals, "none"] }
 })
 const failed = counter({
@@ -31,7 +31,7 @@ const duration = histogram({
 
 /** A plan has ended, for this process at least. */
 export const planEnded = (
-  outcome: Outcome | "handed_over" | "lost",
+  outcome: Outcome | "handed_over" | "parked" | "lost",
   error: Failure | undefined,
   durationMs: number
 ): Effect.Effect<void> =>

@@ -50,7 +50,7 @@ describe("a call that waits for an approval when its process dies", () => {
       const second = yield* mortal({ ...says, peers: behind.peers })
       const { plan_id, task_id } = yield* orphan(first)
       yield* pass("40 seconds", "1 second")
-      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { state: "running", stage: "approval" })
+      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { state: "waiting", stage: "approval" })
       assert.lengthOf(yield* waiting(second), 1)
       yield* decide(second, plan_id, task_id)
       const events = yield* replayed(second, plan_id)

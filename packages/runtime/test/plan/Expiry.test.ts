@@ -1,17 +1,17 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { pass, post, seen, single } from "@bowline/testing/unstable/TestKit"
+import { pass, post, single } from "@bowline/testing/unstable/TestKit"
 import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Layer, Stream } from "effect"
+import { Clock, Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as Expiry from "../../src/plan/Expiry.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { InboxStore } from "../../src/store/InboxStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { bob } from "./Bob.ts"
-import { mortal } from "./Mortal.ts"
+import { mortal, replayed, stays } from "./Mortal.ts"
 
 const later = TestClock.setTime(Date.parse(Given.later))
 
@@ -63,20 +63,22 @@ describe("a session", () => {
 
 describe("a wait", () => {
   const skills = [{ id: "pay", approval: "always" }]
-  const body = { question: "?", agents: [{ ...bob, skills }], preferences: { wait_timeout_ms: 60_000 } }
+  const body = {
+    question: "?",
+    agents: [{ ...bob, skills }],
+    preferences: { ...stays.preferences, wait_timeout_ms: 60_000 }
+  }
   const script = [[callTool("bob_pay", { input: "7" })], [say("done")]]
 
   it.effect("is ended by the oldest replica, and by the next one when that is dead", () =>
     Effect.gen(function* () {
       const oldest = yield* mortal({ script: [] })
       const next = yield* mortal({ script })
-      const { frames } = yield* next.on(post(body))
-      const reader = yield* Effect.forkChild(Effect.map(Stream.runCollect(frames), seen))
+      const { plan_id } = yield* next.on(post(body))
       yield* pass("30 seconds", "1 second")
       oldest.kill()
       // The time of a lease, and that until the next renewal.
-      yield* pass("32 seconds", "1 second")
-      const events = yield* Fiber.join(reader)
+      const events = yield* replayed(next, plan_id, "32 seconds")
       assert.deepInclude(single(events, "approval.resolved"), { note: "expired" })
       assert.strictEqual(single(events, "final").text, "done")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))

@@ -150,7 +150,7 @@ describe("a call of a client's tool whose process dies", () => {
       yield* pass("1 second")
       first.kill()
       yield* pass("40 seconds", "1 second")
-      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { state: "running", stage: "client" })
+      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { state: "waiting", stage: "client" })
       const [wait] = yield* waitsOf(second)
       yield* give(second, plan_id, wait?.task_id ?? assert.fail())
       const events = yield* replayed(second, plan_id)

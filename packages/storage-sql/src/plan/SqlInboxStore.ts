@@ -3,7 +3,9 @@ import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import { maxTexts, type Settling } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId, PlanState } from "@bowline/domain/plan/Plan"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
+import { fromEvents } from "@bowline/runtime/unstable/store/EventRow"
 import {
   type Accepted,
   type Accepting,
@@ -34,7 +36,7 @@ import {
   waitingColumns,
   type WaitingRow
 } from "./internal/InboxRows.ts"
-import { expireWaits, isMore, isOpenWait } from "./internal/Waking.ts"
+import { expireWaits, isMore, isOpenWait, wakes } from "./internal/Waking.ts"
 
 type Sql = SqlClient.SqlClient
 
@@ -103,6 +105,35 @@ on conflict (id) do nothing`
 
 const count = (sql: Sql, plan: PlanId) => sql`update plans set inbox_count = inbox_count + 1 where id = ${plan}`
 
+/** The same for what the plan waits for: if it is parked, it goes on. */
+const countAndWake = (sql: Sql, plan: PlanId) =>
+  sql`update plans p set inbox_count = p.inbox_count + 1, ${wakes(sql, "entry")} where p.id = ${plan}`
+
+/** Writes a frame of a parked plan, in the place of the process that has none of it. The plan's row is locked. */
+const tellReaders = Effect.fnUntraced(function* (sql: Sql, plan: PlanId, entry: EntryId, event: PlanEvent) {
+  const [last] = yield* sql<{ readonly next: number; readonly at: Date }>`
+select seq + count as next, greatest(at, now())::timestamptz(3) as at from events where plan_id = ${plan} order by seq desc limit 1`
+  const [row] = last === undefined ? [] : fromEvents(last.next, last.at.toISOString(), [event])
+  if (row === undefined) return
+  yield* sql`
+insert into events (plan_id, seq, at, count, event, payload)
+values (${plan}, ${row.seq}, ${row.at}::timestamptz, ${row.count}, ${row.event}, ${row.payload})`
+  yield* sql`update inbox set told = state where id = ${entry}`
+})
+
+/** A text for a parked plan: it ends the tool `wait`. For anything else the plan waits on, and its readers are told here. */
+const sayToParked = Effect.fnUntraced(function* (sql: Sql, { by, entry_id, plan_id }: Accepting, text: string) {
+  const [timer] = yield* sql`
+select from waits w where w.plan_id = ${plan_id} and w.kind = 'timer' and ${sql.literal(isOpenWait)} limit 1`
+  if (timer !== undefined) {
+    yield* countAndWake(sql, plan_id)
+    return "woken" as const
+  }
+  yield* count(sql, plan_id)
+  yield* tellReaders(sql, plan_id, entry_id, { event: "inbox.accepted", data: { entry_id, by, text } })
+  return "told" as const
+})
+
 type LockedWait = OpenWait & {
   readonly is_expired: boolean
   readonly decision: string | null
@@ -114,7 +145,7 @@ type LockedWait = OpenWait & {
 const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entry: Settling, plan: LockedPlan) {
   const { by, entry_id, plan_id } = accepting
   const [wait] = yield* sql<LockedWait>`
-select kind, round, tool, schema, is_expired, decision, known_tool, tool_digest from waits
+select kind, round, tool, schema, url, is_expired, decision, known_tool, tool_digest from waits
 where plan_id = ${plan_id} and task_id = ${entry.task_id}`
   const round = (entry.type === "answer" ? entry.round : undefined) ?? wait?.round ?? 1
   const [first] = yield* sql<EntryRow & { readonly entry: Settling }>`
@@ -140,9 +171,11 @@ insert into known_tools (owner, tool, digest, expires_at)
 values (${plan.owner}, ${wait.known_tool}, ${wait.tool_digest}, now() + ${Duration.toMillis(knownFor)} * interval '1 millisecond')
 on conflict (owner, tool) do update set (digest, expires_at) = (excluded.digest, excluded.expires_at)`
   }
-  yield* count(sql, plan_id)
-  return { _tag: "Accepted" as const, entry_id, moved_to: null }
+  yield* countAndWake(sql, plan_id)
+  return { ...accepted(entry_id), ...(plan.state === "waiting" && { parked: "woken" as const }) }
 })
+
+const accepted = (entry_id: EntryId) => ({ _tag: "Accepted" as const, entry_id, moved_to: null })
 
 const accept = (sql: Sql, accepting: Accepting) =>
   sql.withTransaction(
@@ -162,15 +195,18 @@ select count(*) >= ${maxTexts.count} or coalesce(sum(characters), 0) + ${entry.t
 from inbox where plan_id = ${plan_id} and type = 'text' and state = 'accepted'`
       if (waiting?.is_full === true) return yield* refusals.full
       yield* insert(sql, accepting, null, null)
+      if (plan.state === "waiting") {
+        return { ...accepted(entry_id), parked: yield* sayToParked(sql, accepting, entry.text) }
+      }
       yield* count(sql, plan_id)
-      return { _tag: "Accepted" as const, entry_id, moved_to: null }
+      return accepted(entry_id)
     })
   )
 
 const withdraw = (sql: Sql, plan: PlanId, id: EntryId, owner: CallerName | undefined) =>
   sql.withTransaction(
     Effect.gen(function* () {
-      yield* lock(sql, plan, owner)
+      const locked = yield* lock(sql, plan, owner)
       const [entry] = yield* sql<Pick<EntryRow, "state"> & { readonly type: string }>`
 select state, type from inbox where id = ${id} and plan_id = ${plan}`
       if (entry === undefined) return yield* new NotFound({ what: "entry" })
@@ -178,6 +214,8 @@ select state, type from inbox where id = ${id} and plan_id = ${plan}`
       if (entry.type !== "text" || entry.state !== "accepted") return yield* refusals.taken
       yield* sql`update inbox set state = 'withdrawn' where id = ${id}`
       yield* count(sql, plan)
+      if (locked.state !== "waiting") return
+      yield* tellReaders(sql, plan, id, { event: "inbox.moved", data: { entry_id: id, moved_to: null } })
     })
   )
 
@@ -189,7 +227,7 @@ const selectWaiting = (
   order: Statement.Fragment
 ) => sql<WaitingRow>`
 select ${sql.literal(waitingColumns)} from plans p join waits w on w.plan_id = p.id
-where p.owner = ${owner} and p.state in ('queued', 'running') and w.kind <> 'timer'
+where p.owner = ${owner} and p.state in ('queued', 'running', 'waiting') and w.kind <> 'timer'
   and ${sql.literal(isOpenWait)} ${where}
 order by ${order}`
 
@@ -198,7 +236,7 @@ const make = (sql: Sql, withDeadline: WithDeadline): InboxStore["Service"] => ({
   move: (accepting, to) => Effect.asVoid(withDeadline(insert(sql, accepting, null, to))),
   find: ({ plan_id, task_id }, owner) =>
     withDeadline(sql<OpenWait>`
-select w.kind, w.round, w.tool, w.schema from waits w join plans p on p.id = w.plan_id
+select w.kind, w.round, w.tool, w.schema, w.url from waits w join plans p on p.id = w.plan_id
 where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner)}`).pipe(
       Effect.flatMap(([row]) =>
         row === undefined ? Effect.fail(new NotFound({ what: "task" })) : Effect.succeed(toOpenWait(row))

@@ -35,7 +35,8 @@ const openOf = (rows: ReadonlyArray<OpenRow>): Overview["open"] => {
 /** Replicas that are alive, and those whose plans nobody has taken over yet. */
 const replicasOf = (replicas: ReadonlyArray<ReplicaRow>, rows: ReadonlyArray<OpenRow>): Overview["replicas"] => {
   const known = new Map(replicas.map(({ alive, id }) => [id, alive]))
-  const busy = rows.map(({ replica }) => replica)
+  // No replica has a parked plan.
+  const busy = rows.filter(({ state }) => state !== "waiting").map(({ replica }) => replica)
   const shown = [...replicas.filter(({ alive }) => alive).map(({ id }) => id), ...busy]
   return Array.from(new Set(shown), (replica) => {
     const sum = (state: PlanState) =>

@@ -32,7 +32,11 @@ import {
   type WholeRow
 } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
+import { wakes } from "./internal/Waking.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
+
+/** Whether a parked plan ends when nobody reads it: see `toParked`. Postgres cannot read into a document that contains an escaped NUL. */
+const needsReader = `starts_with(p.preferences::text, '{"on_disconnect":"cancel"')`
 
 const isOpen = "state in ('queued', 'running')"
 
@@ -178,21 +182,24 @@ select seq, at, count, event, payload from (
 ) page
 where coalesce(before, 0) < ${pageBytes}
 order by seq`).pipe(Effect.map((rows) => rows.map(toEventRow))),
-  takeOver: (replica, ttl, limit, forgotten = []) =>
-    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten })),
+  takeOver: (replica, ttl, limit, forgotten = [], places = limit) =>
+    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten, places })),
   queued: (replica) =>
     withDeadline(sql<{ readonly id: PlanId }>`
 select id from plans where replica = ${replica} and state = 'queued'`).pipe(
       Effect.map((rows) => rows.map(({ id }) => id))
     ),
-  requestAbort: (id, reason) =>
+  requestAbort: (id, reason, isUnread = false) =>
     withDeadline(sql`
 with asked as (
-  update plans set abort_requested = ${reason}
-  where id = ${id} and abort_requested is null and ${sql.literal(isOpen)}
-  returning id
+  update plans p set abort_requested = ${reason}, ${wakes(sql, "abort")}
+  where id = ${id} and abort_requested is null
+    and ${isUnread ? sql`state = 'waiting' and ${sql.literal(needsReader)}` : sql`state in ('queued', 'running', 'waiting')`}
+  returning id, left_ms
 )
-select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked`).pipe(Effect.asVoid),
+select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked
+union all
+select ${notify(sql, { _tag: "PlansLeft" })} from asked where left_ms is not null`).pipe(Effect.asVoid),
   abortRequests: (replica) =>
     withDeadline(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans

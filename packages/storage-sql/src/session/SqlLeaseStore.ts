@@ -39,7 +39,7 @@ with seen as materialized (
   select id, fence from sessions where id = ${session}
 ), free as (
   select s.id, s.fence from seen join sessions s on s.id = seen.id and s.fence = seen.fence
-  where not exists (select from plans p where p.session_id = ${session} and p.state = 'running')
+  where not exists (select from plans p where p.session_id = ${session} and p.state in ('running', 'waiting'))
   for no key update of s
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)

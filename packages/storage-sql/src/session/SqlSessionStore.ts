@@ -33,7 +33,11 @@ type SessionRow = SummaryRow &
     readonly agents: ReadonlyArray<AgentSummary> | null
   }
 
-const sessionColumns = `s.id as session_id, s.external_id as external_session_id, s.created_at, s.last_active_at, s.expires_at,
+const sessionColumns = `s.id as session_id, s.external_id as external_session_id, s.created_at, s.last_active_at,
+  greatest(s.expires_at, (
+    select max(w.expires_at) from plans p join waits w on w.plan_id = p.id
+    where p.session_id = s.id and p.state in ('queued', 'running', 'waiting')
+      and w.settled_by is null and w.decision is null and not w.is_expired)) as expires_at,
   ${summaryColumns}, s.last_seq - s.reverted_count as message_count, s.ordinal,
   (select json_agg(a.agent order by a.ordinal) from session_agents a where a.session_id = s.id) as agents`
 

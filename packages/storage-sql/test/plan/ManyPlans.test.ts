@@ -64,7 +64,7 @@ const overviews = Effect.gen(function* () {
     yield* byIndex(name, Queries.readPlans(sql, query), isOfAll ? /plans_by_time/ : /plans_(of_owner_)?by_time/)
     yield* byIndex(name, Queries.readTools(sql, query), /tasks_by_time/)
     yield* byIndex(name, Queries.readCalls(sql, query), /tasks_by_time/)
-    yield* byIndex(name, Queries.readOpen(sql, query), /plans_open|plans_newest_by_state/)
+    yield* byIndex(name, Queries.readOpen(sql, query), /plans_not_over|plans_newest_by_state/)
     const { plans: counted, stretches } = yield* store.read(query)
     const sum = Object.values(counted).reduce((sum, count) => sum + count, 0)
     const [found] = yield* sql<{ readonly count: number }>`

@@ -13,6 +13,7 @@ import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { loginCases } from "./internal/LoginCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { overviewCases } from "./internal/OverviewCases.ts"
+import { parkingCases } from "./internal/ParkingCases.ts"
 import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
@@ -36,6 +37,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...gistCases,
   ...inboxCases,
   ...waitCases,
+  ...parkingCases,
   ...knownToolCases,
   ...handBackCases,
   ...summaryCases,

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, globs, integer, model, models, secretKey, trueOrFalse } from "./SettingText.ts"
+import { duration, durationOrNever, globs, integer, model, models, secretKey, trueOrFalse } from "./SettingText.ts"
 
 /** How plans run, and which models they use. */
 export const planSettings = {
@@ -122,6 +122,12 @@ export const planSettings = {
     secret: true,
     unset: "none: they are not stored",
     doc: "32 bytes, in base64, the same on all replicas: encrypts the [secrets of running plans](#secrets-of-running-plans)"
+  }),
+  parkAfter: setting(durationOrNever("0s"), {
+    variable: "BOWLINE_PARK_AFTER",
+    path: ["plans", "park_after"],
+    default: "5s",
+    doc: "how long a plan only waits for somebody before it is [parked](http.md#parked-plans): it has no process then; `never`"
   }),
   resume: setting(trueOrFalse, {
     path: ["plans", "resume"],

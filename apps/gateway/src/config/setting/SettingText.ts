@@ -55,6 +55,18 @@ export const duration = (minimum: "0s" | "1ms" | "100ms" | "1s" | "1m") => {
   )
 }
 
+/** The same, or `never`. */
+export const durationOrNever = (minimum: Parameters<typeof duration>[0]) =>
+  Schema.Union([
+    Schema.Literal("never").pipe(
+      Schema.decodeTo(
+        Schema.Undefined,
+        SchemaTransformation.transform({ decode: () => undefined, encode: () => "never" as const })
+      )
+    ),
+    duration(minimum)
+  ]).pipe(expecting(`Expected never, or a duration such as 500ms, 90s or 2m, from ${minimum} to 36500d`))
+
 /** Bytes: `8MiB`, `512KiB`, or their number. */
 export const size = Schema.String.check(Schema.isPattern(/^\d+(\.\d+)? ?([KMG]i)?B$|^\d+$/)).pipe(
   Schema.decodeTo(

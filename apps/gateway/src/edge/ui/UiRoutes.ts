@@ -69,12 +69,9 @@ export const layer = HttpApiBuilder.group(
       const { calls, plan } = yield* ui.decide(caller, asked)
       const { brought } = asked
       const resumed = brought && (yield* results.resume(caller, brought, false))
-      if (resumed === undefined) return { calls, plan }
-      return {
-        calls: new Set([...calls, ...(brought?.results ?? []).map(({ task_id }) => task_id)]),
-        plan: resumed.plan_id,
-        hasResults: true
-      }
+      if (resumed === undefined) return { calls, plan, given: none }
+      const given: ReadonlySet<string> = new Set((brought?.results ?? []).map(({ task_id }) => task_id))
+      return { calls, plan: resumed.plan_id, given }
     })
 
     return handlers
@@ -92,13 +89,13 @@ export const layer = HttpApiBuilder.group(
             messageId,
             isAgain
           }
-          const { calls, hasResults = false, plan } = yield* bring(caller, asked)
-          const reading = yield* asking !== undefined && !hasResults
+          const { calls, given, plan } = yield* bring(caller, asked)
+          const reading = yield* asking !== undefined && given.size === 0
             ? ui.start(asking)
             : plan !== undefined
               ? readAgain(caller, plan)
               : Effect.die("The request neither asks nor decides")
-          return respond({ caller, request }, reading, chunks, UiChunks.make(calls), calls)
+          return respond({ caller, request }, reading, chunks, UiChunks.make(calls, given), calls)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
       .handleRaw("resume", ({ params, request }) =>
@@ -125,10 +122,10 @@ export const layer = HttpApiBuilder.group(
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(AgUiRequest.decode(value)), invalid)
           const { messages, renamed, request: question, runId, session } = asked
-          const { calls, hasResults = false, plan } = yield* bring(caller, asked)
-          const joins = (question === undefined || hasResults) && plan !== undefined
+          const { calls, given, plan } = yield* bring(caller, asked)
+          const joins = (question === undefined || given.size > 0) && plan !== undefined
           const behind = joins ? calls : none
-          const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind)
+          const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind, given)
           if (joins) return respond({ caller, request }, yield* readAgain(caller, plan), events, fold, calls)
           if (question === undefined) return yield* nothingWaits
           const reading = yield* ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed })

@@ -4,6 +4,8 @@ import {
   type ChatState,
   type ChatTransport,
   DefaultChatTransport,
+  getToolName,
+  isToolUIPart,
   type UIMessage
 } from "ai"
 import { assert } from "@effect/vitest"
@@ -66,9 +68,9 @@ export const until = (chat: Chat, holds: (chat: Chat) => boolean) =>
 export const shown = (message: UIMessage | undefined): ReadonlyArray<string> =>
   (message?.parts ?? []).flatMap((part) => {
     if (part.type === "text" || part.type === "reasoning") return [`${part.type}: ${part.text}`]
-    if (part.type !== "dynamic-tool") return []
+    if (!isToolUIPart(part)) return []
     const said = part.state === "output-available" ? ` ${JSON.stringify(part.output)}` : ""
-    return [`${part.toolName}: ${part.state}${said}${part.state === "output-error" ? ` ${part.errorText}` : ""}`]
+    return [`${getToolName(part)}: ${part.state}${said}${part.state === "output-error" ? ` ${part.errorText}` : ""}`]
   })
 
 export const lastOf = (chat: Chat): ReadonlyArray<string> => shown(chat.lastMessage)

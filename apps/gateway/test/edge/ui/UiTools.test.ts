@@ -82,7 +82,7 @@ describe("tools of a page", () => {
       const chat = open(url, { body: { tools } })
       yield* ask(chat)
       const parts = (chat.lastMessage?.parts ?? []).flatMap((part) =>
-        part.type === "dynamic-tool" ? [{ ...part, state: "output-available", output: "red" }] : []
+        part.type === "tool-pick" ? [{ ...part, state: "output-available", output: "red" }] : []
       )
       const answer = (...given: ReadonlyArray<object>) =>
         post(`${url}/ui/chat`, {

@@ -4,7 +4,8 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
 import type { Notice, Notices } from "../../store/Notices.ts"
 import type { Committed, PlanChange, PlanCommit, PlanStore } from "../../store/PlanStore.ts"
-import { apply, coverage, type Memory } from "./Memory.ts"
+import type { Memory } from "./Memory.ts"
+import { apply, coverage } from "./MemoryChanges.ts"
 import { hasEvent } from "./MemoryEvents.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
@@ -12,11 +13,13 @@ import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
 
-/** Whether an earlier try of the same commit has ended the plan. Another replica may have ended it at the same time: behind other events. */
+/** Whether an earlier try of the same commit has ended the plan, or parked it. Another replica may have ended it at the same time: behind other events. */
 const isSettledBy = ({ events: stored, plan }: PlanRecord, { changes, events }: PlanCommit): boolean =>
   (events.length === 0 || events.at(-1)?.seq === stored.at(-1)?.seq) &&
-  changes.some(
-    (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
+  changes.some((change) =>
+    change._tag === "Settled"
+      ? change.at === plan.finished_at && change.outcome.state === plan.state
+      : change._tag === "Parked" && plan.state === "waiting"
   )
 
 /** Whether the plan, which writes the session now, has added the message: its messages are the last ones. */

@@ -1,9 +1,12 @@
 import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
 import { type Entry, maxTexts, type Settling, type Waiting } from "@bowline/domain/plan/Inbox"
+import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect, Option } from "effect"
+import { fromEvents } from "../../store/EventRow.ts"
 import {
   type Accepted,
   type Accepting,
@@ -17,7 +20,7 @@ import {
   settles,
   type StoredWait
 } from "../../store/InboxStore.ts"
-import type { Memory } from "./Memory.ts"
+import { type Memory, wake } from "./Memory.ts"
 import type { EntryRecord, PlanRecord, WaitRecord } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
@@ -72,8 +75,8 @@ export const contentOf = ({ inbox, inboxCount, plan, waits }: PlanRecord): Inbox
 /** What the calls of a plan wait for, or waited for last. */
 export const waitsOf = ({ waits }: PlanRecord): ReadonlyArray<StoredWait> =>
   Array.from(waits.values(), ({ request, settlement }) => {
-    const { expires_at, kind, round, schema, task_id, tool } = request
-    return { task_id, kind, round, tool, schema, expires_at, settlement }
+    const { expires_at, kind, mark, round, schema, task_id, tool, url } = request
+    return { task_id, kind, round, tool, schema, url, expires_at, mark, settlement }
   })
 
 /** Ends the waits whose time is over. Says whether there were some. */
@@ -86,8 +89,22 @@ const expireWaits = (record: PlanRecord, now: string): boolean => {
     wait.settlement = { task_id, round, given: undefined, tool_digest }
     record.inboxCount++
   }
+  if (due.length > 0) wake(record, due.every(({ request }) => request.kind === "timer") ? "timer" : "expired")
   return due.length > 0
 }
+
+const hasTimer = ({ waits }: PlanRecord): boolean =>
+  waits.values().some(({ request, settlement }) => request.kind === "timer" && settlement === undefined)
+
+/** Writes a frame of a parked plan, in the place of the process that has none of it. */
+const tellReaders = ({ events }: PlanRecord, entry: EntryRecord, event: PlanEvent, now: string): void => {
+  const last = events.at(-1)
+  const seq = last === undefined ? 1 : last.seq + last.count
+  events.push(...fromEvents(seq, last !== undefined && last.at > now ? last.at : now, [event]))
+  entry.told = entry.state
+}
+
+const accepted = (entry_id: EntryId) => ({ _tag: "Accepted" as const, entry_id, moved_to: null })
 
 const obstacleOf = (record: PlanRecord, added: number): EntryRefused | undefined => {
   const texts = record.inbox.flatMap(({ entry, state }) =>
@@ -152,7 +169,7 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       }
       add(record, accepting, now, { round })
       record.inboxCount++
-      return { _tag: "Accepted" as const, entry_id, moved_to: null }
+      return { ...accepted(entry_id), ...(wake(record, "entry") && { parked: "woken" as const }) }
     })
 
   const waitingOf = (owner: PlanRecord["owner"]) =>
@@ -183,9 +200,12 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         if (!isOpen(record)) return yield* refusals.over
         const obstacle = obstacleOf(record, entry.text.length)
         if (obstacle !== undefined) return yield* obstacle
-        add(record, accepting, now, {})
+        const added = add(record, accepting, now, {})
         record.inboxCount++
-        return { _tag: "Accepted" as const, entry_id, moved_to: null }
+        if (record.plan.state !== "waiting") return accepted(entry_id)
+        if (hasTimer(record) && wake(record, "entry")) return { ...accepted(entry_id), parked: "woken" as const }
+        tellReaders(record, added, { event: "inbox.accepted", data: { entry_id, by: added.by, text: entry.text } }, now)
+        return { ...accepted(entry_id), parked: "told" as const }
       }),
     move: (accepting, to) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
@@ -197,8 +217,8 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       Effect.flatMap(find(plan_id, owner), ({ waits }) => {
         const request = waits.get(task_id)?.request
         if (request === undefined) return Effect.fail(new NotFound({ what: "task" }))
-        const { kind, round, schema, tool } = request
-        return Effect.succeed({ kind, round, tool, schema })
+        const { kind, round, schema, tool, url } = request
+        return Effect.succeed({ kind, round, tool, schema, url })
       }),
     planOfCall: (owner, task) =>
       Effect.sync(() => {
@@ -222,6 +242,9 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         if (!isText(entry) || entry.state !== "accepted") return yield* refusals.taken
         entry.state = "withdrawn"
         record.inboxCount++
+        if (record.plan.state !== "waiting") return
+        const now = fromMillis(yield* Clock.currentTimeMillis)
+        tellReaders(record, entry, { event: "inbox.moved", data: { entry_id: id, moved_to: null } }, now)
       }),
     list: (plan, owner, { cursor = 0, limit }) =>
       Effect.map(find(plan, owner), ({ inbox }) => {
@@ -232,7 +255,8 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
     expire: Effect.map(Clock.currentTimeMillis, (millis) => {
       const now = fromMillis(millis)
       const plans = Array.from(memory.open.values()).filter((record) => expireWaits(record, now))
-      return { plans: plans.map(({ plan }) => plan.plan_id), isWaking: false, isMore: false }
+      const isWaking = plans.some(({ wokenBy }) => wokenBy !== null)
+      return { plans: plans.map(({ plan }) => plan.plan_id), isWaking, isMore: false }
     }),
     read: (plans) =>
       Effect.sync(() =>

@@ -11,7 +11,7 @@ export const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): Lea
       const session = memory.sessions.get(id)
       if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
       if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
-      for (const { plan } of session.open) if (plan.state === "running") return Effect.succeedNone
+      for (const { plan } of session.open) if (plan.state !== "queued") return Effect.succeedNone
       const fence = memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
       memory.touch(session)
       return Effect.succeedSome(fence)

@@ -104,7 +104,9 @@ const openOf = (records: ReadonlyArray<PlanRecord>): Overview["open"] =>
 
 const replicasOf = (memory: Memory, open: ReadonlyArray<PlanRecord>, now: number): Overview["replicas"] => {
   const alive = Array.from(memory.replicas.keys()).filter((replica) => memory.isAlive(replica, now))
-  return Array.from(new Set([...alive.toSorted(), ...open.map(({ replica }) => replica)]), (replica) => {
+  // No replica has a parked plan.
+  const busy = open.filter(({ plan }) => plan.state !== "waiting")
+  return Array.from(new Set([...alive.toSorted(), ...busy.map(({ replica }) => replica)]), (replica) => {
     const count = (state: PlanState) =>
       open.filter((record) => record.replica === replica && record.plan.state === state).length
     return { replica, alive: memory.isAlive(replica, now), queued: count("queued"), running: count("running") }

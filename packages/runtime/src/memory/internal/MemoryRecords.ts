@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
-import type { AbortReason } from "@bowline/domain/plan/Outcome"
+import type { AbortReason, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
@@ -32,7 +32,7 @@ export interface PlanRecord {
   fence: number
   abort: AbortReason | undefined
   request: StoredRequest
-  readonly preferences: Preferences
+  preferences: Preferences
   echo: Schema.Json | null
   /** The text of what the plan has come to. */
   gist: string | null
@@ -42,7 +42,10 @@ export interface PlanRecord {
   /** When the task was cancelled that waited behind it. */
   cancelledAt: string | null
   /** When it has to be over, by the clock of the store. */
-  readonly endsAt: number
+  endsAt: number
+  /** How much of its time is left, while no process has it that was parked. */
+  leftMs: number | null
+  wokenBy: WokenBy | null
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>

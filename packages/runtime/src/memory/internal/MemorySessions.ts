@@ -9,9 +9,10 @@ import { LeaseLost } from "../../store/LeaseStore.ts"
 import type { Compaction, RecentCursor, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { questionId } from "../../store/PlanStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
-import { compact, coverage, type Memory } from "./Memory.ts"
+import type { Memory } from "./Memory.ts"
+import { compact, coverage } from "./MemoryChanges.ts"
 import { handedBackTo, withdraw } from "./HandedBackCalls.ts"
-import type { SessionRecord, Task } from "./MemoryRecords.ts"
+import type { PlanRecord, SessionRecord, Task } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
 /** How many sessions, and how many keys, one sweep deletes. */
@@ -73,9 +74,18 @@ export const dropReplaced = (memory: Memory, session: SessionRecord, echo: Schem
   return first === undefined ? [] : withdraw(dropBehind(memory, session, first.seq - 1))
 }
 
+/** When the last wait of a plan ends that is not over. */
+const lastWaitOf = ({ waits }: PlanRecord): number =>
+  Math.max(
+    -Infinity,
+    ...Array.from(waits.values(), ({ request, settlement }) =>
+      settlement === undefined ? Date.parse(request.expires_at) : -Infinity
+    )
+  )
+
 export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): SessionStore["Service"] => {
-  const expiresAt = ({ last_active_at, ttlMs }: SessionRecord): number =>
-    Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl))
+  const expiresAt = ({ last_active_at, open, ttlMs }: SessionRecord): number =>
+    Math.max(Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl)), ...Array.from(open, lastWaitOf))
   const show = (session: SessionRecord): Session => ({
     session_id: session.session_id,
     external_session_id: session.external_session_id,

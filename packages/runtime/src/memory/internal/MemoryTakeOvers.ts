@@ -1,3 +1,4 @@
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect, Struct } from "effect"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -22,6 +23,7 @@ const abandoned = (record: PlanRecord, { messages }: SessionRecord, guard: Guard
   route: record.route,
   leftMs: record.endsAt - now,
   deaths: record.deaths,
+  wokenBy: record.wokenBy,
   gist: gistOf(record),
   inbox: contentOf(record),
   waits: waitsOf(record),
@@ -40,8 +42,14 @@ const take = (
   record: PlanRecord,
   session: SessionRecord,
   replica: ReplicaId,
-  expires: number
+  expires: number,
+  now: number
 ): void => {
+  if (record.leftMs !== null) {
+    record.endsAt = now + record.leftMs
+    record.leftMs = null
+    record.plan = { ...record.plan, deadline_at: fromMillis(record.endsAt) }
+  }
   const isQueued = record.plan.state === "queued"
   const isDead = !record.isHandedOver && record.replica !== replica
   record.replica = replica
@@ -52,18 +60,21 @@ const take = (
 
 export const makeTakeOver =
   (memory: Memory): PlanStore["Service"]["takeOver"] =>
-  (replica, leaseTtl, limit, forgotten = []) =>
+  (replica, leaseTtl, limit, forgotten = [], places = limit) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       const expires = now + Duration.toMillis(leaseTtl)
       memory.replicas.set(replica, expires)
       let taken = 0
+      let woken = 0
       return Array.from(memory.open.values()).flatMap((record) => {
         const session = memory.sessions.get(record.plan.session_id)
         if (taken === limit || session === undefined) return []
         const isForgotten = record.plan.state === "queued" && forgotten.includes(record.plan.plan_id)
         if (!isForgotten && !memory.isLeft(record, session, replica, now)) return []
+        // One that is to be aborted needs no place.
+        if (record.leftMs !== null && record.abort === undefined && ++woken > places) return []
         taken++
-        take(memory, record, session, replica, expires)
+        take(memory, record, session, replica, expires, now)
         return abandoned(record, session, guardOf(record), now)
       })
     })

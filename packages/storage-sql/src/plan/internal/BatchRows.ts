@@ -1,7 +1,7 @@
 import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
-import type { Schema } from "effect"
 import { storable } from "../../internal/Storable.ts"
+import { changeTask, type EntryRow, type TaskRow, unchangedTask, type WaitRow, waitOf } from "./CallRows.ts"
 
 /** A plan's guard, and what a batch has once per plan. `fence` is that of the session, which the plan holds or is about to hold. */
 interface GuardRow {
@@ -20,6 +20,8 @@ interface GuardRow {
   readonly settled_at: string | null
   /** Whether the lease of the session ends with the plan. */
   readonly released: boolean
+  /** Of a plan that is parked: when the last of its waits ends. */
+  readonly until: string | null
   /** How much of the plan's inbox its process has read, if it has one; and whether the commit is only stored if that is all. */
   readonly seen: number | null
   readonly closes: boolean
@@ -52,6 +54,10 @@ interface PlanRow {
   /** The day to charge with what is new in `tool_calls` and `usage`. */
   readonly day: string | null
   readonly handed_over: boolean | null
+  readonly left_ms: number | null
+  readonly preferences: string | null
+  /** Whether readers are told what has woken the plan. */
+  readonly woken: boolean
   /** Whether the batch sets the gist, which may be null. */
   readonly summed: boolean
   readonly gist: string | null
@@ -81,54 +87,6 @@ interface CompactionRow {
   readonly prior_seq: number
 }
 
-/** A new task, or changes of one. Null leaves a column as it is; the optional columns are set for a new task only. */
-interface TaskRow {
-  readonly plan_id: string
-  readonly id: string
-  readonly tool?: string
-  readonly kind?: string
-  readonly agent?: string | null
-  readonly endpoint?: string | null
-  readonly skill?: string | null
-  readonly input?: string
-  readonly started_at?: string
-  readonly state: string | null
-  /** Whether the batch sets the ids of the remote task. It sets them to null for a call that has not arrived. */
-  readonly accepted: boolean
-  readonly remote_task_id: string | null
-  readonly remote_context_id: string | null
-  readonly result: string | null
-  readonly error: string | null
-  readonly finished_at: string | null
-}
-
-interface WaitRow {
-  readonly plan_id: string
-  readonly task_id: string
-  readonly kind: string
-  readonly round: number
-  readonly tool: string
-  readonly agent: string | null
-  readonly input: string
-  readonly why: string | null
-  readonly schema: string | null
-  readonly message: string | null
-  readonly data: string | null
-  readonly url: string | null
-  readonly expires_at: string
-  readonly tool_digest: string | null
-  readonly known_tool: string | null
-}
-
-/** What a plan has done with an entry of its inbox: its last change of a batch. */
-interface EntryRow {
-  readonly plan_id: string
-  readonly id: string
-  readonly state: string
-  readonly step: number | null
-  readonly moved_to: string | null
-}
-
 /** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
@@ -140,53 +98,6 @@ export interface BatchRows {
   readonly changed: ReadonlyArray<TaskRow>
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
-}
-
-const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
-
-const unchangedTask = {
-  state: null,
-  accepted: false,
-  remote_task_id: null,
-  remote_context_id: null,
-  result: null,
-  error: null,
-  finished_at: null
-}
-
-const changeTask = (
-  task: TaskRow,
-  change: Extract<PlanChange, { readonly _tag: "TaskStarted" | "TaskAccepted" | "TaskFinished" }>
-): TaskRow => {
-  switch (change._tag) {
-    case "TaskStarted":
-      return {
-        ...task,
-        tool: storable(change.tool),
-        kind: change.kind,
-        agent: storableOrNull(change.agent),
-        endpoint: storableOrNull(change.endpoint),
-        skill: storableOrNull(change.skill),
-        input: JSON.stringify(change.input),
-        started_at: change.at,
-        state: change.state
-      }
-    case "TaskAccepted":
-      return {
-        ...task,
-        accepted: true,
-        remote_task_id: storableOrNull(change.remote_task_id),
-        remote_context_id: storableOrNull(change.remote_context_id)
-      }
-    case "TaskFinished":
-      return {
-        ...task,
-        state: change.state,
-        result: storable(change.result),
-        error: change.error === null ? null : JSON.stringify(change.error),
-        finished_at: change.at
-      }
-  }
 }
 
 const unchangedPlan = {
@@ -202,6 +113,9 @@ const unchangedPlan = {
   cost_usd: null,
   day: null,
   handed_over: null,
+  left_ms: null,
+  preferences: null,
+  woken: false,
   summed: false,
   gist: null,
   first_token_at: null,
@@ -211,13 +125,27 @@ const unchangedPlan = {
   finished_at: null
 }
 
+/** `on_disconnect` is the first preference that it writes: who looks for unread plans finds it there. */
+const toParked = (plan: PlanRow, { leftMs, preferences }: Extract<PlanChange, { _tag: "Parked" }>): PlanRow => {
+  const { on_disconnect, ...others } = preferences
+  const written = JSON.stringify({ on_disconnect, ...others })
+  return { ...plan, state: "waiting", left_ms: Math.round(leftMs), preferences: written }
+}
+
 const changePlan = (
   plan: PlanRow,
-  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Summed" | "HandedOver" | "Settled" }>
+  change: Extract<
+    PlanChange,
+    { readonly _tag: "Held" | "Progressed" | "Summed" | "HandedOver" | "Parked" | "Woken" | "Settled" }
+  >
 ): PlanRow => {
+  if (change._tag === "Parked") {
+    return toParked(plan, change)
+  }
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
   if (change._tag === "Summed") return { ...plan, summed: true, gist: change.gist, first_token_at: change.firstTokenAt }
   const staged = { ...plan, staged: true, stage: null }
+  if (change._tag === "Woken") return { ...staged, woken: true }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
   const { day = null, model, usage, ...counts } = change.progress
   const progressed = { ...staged, ...counts, model: storable(model), usage: JSON.stringify(usage), day }
@@ -242,6 +170,7 @@ interface Merged {
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
   readonly isReleased: boolean
+  readonly until: string | null
 }
 
 const compact = (
@@ -256,26 +185,11 @@ const compact = (
   covered_seq: earlier?.covered_seq ?? covered_seq
 })
 
-const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
-
-const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
-  const { _tag, agent, data, input, message, schema, tool, ...rest } = wait
-  return {
-    plan_id,
-    ...rest,
-    tool: storable(tool),
-    agent: storableOrNull(agent),
-    input: JSON.stringify(input),
-    schema: jsonOrNull(schema),
-    message: storableOrNull(message),
-    data: jsonOrNull(data)
-  }
-}
-
 const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   let plan: PlanRow | undefined
   let compaction: CompactionRow | undefined
   let isReleased = false
+  let until: string | null = null
   const tasks = new Map<string, TaskRow>()
   const waits = new Map<string, WaitRow>()
   const entries = new Map<string, EntryRow>()
@@ -286,7 +200,10 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       case "Progressed":
       case "Summed":
       case "HandedOver":
+      case "Parked":
+      case "Woken":
       case "Settled":
+        if (change._tag === "Parked") until = change.until
         plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
         break
       case "MessageAppended": {
@@ -326,11 +243,12 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
     tasks: Array.from(tasks.values()),
     waits: Array.from(waits.values()),
     entries: Array.from(entries.values()),
-    isReleased
+    isReleased,
+    until
   }
 }
 
-const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }: Merged): GuardRow => {
+const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased, until }: Merged): GuardRow => {
   const { plan_id, session_id, guard, events, inbox } = commit
   return {
     plan_id,
@@ -342,9 +260,10 @@ const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }:
     last_message: messages.at(-1)?.id ?? null,
     messages: messages.length,
     through: compaction?.through ?? null,
-    settled_as: plan?.finished_at == null ? null : plan.state,
+    settled_as: plan?.finished_at == null && plan?.state !== "waiting" ? null : plan.state,
     settled_at: plan?.finished_at ?? null,
     released: isReleased,
+    until,
     seen: inbox?.seen ?? null,
     closes: inbox?.closes ?? false
   }

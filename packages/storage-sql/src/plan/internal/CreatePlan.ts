@@ -97,7 +97,7 @@ with seen as materialized (
   on conflict (owner, external_id) do nothing
   returning id, external_id
 ), session as materialized (
-  select s.*, (select count(*) from plans p where p.session_id = s.id and p.state in ('queued', 'running')) as open_plans
+  select s.*, (select count(*) from plans p where p.session_id = s.id and p.state in ('queued', 'running', 'waiting')) as open_plans
   from (select id, external_id, fence + 1 as next_fence from locked union all select id, external_id, 1 from made) s
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)

@@ -51,8 +51,10 @@ interface WaitRow {
   readonly round: number
   readonly tool: string
   readonly schema: Schema.Json | null
+  readonly url: string | null
   readonly expires_at: Date
   readonly tool_digest: string | null
+  readonly mark: string | null
   readonly is_expired: boolean
   readonly entry_id: EntryId | null
   readonly author: CallerName | null
@@ -62,8 +64,8 @@ interface WaitRow {
   readonly decided_by: CallerName | null
 }
 
-const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema,
-  coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.is_expired, e.id as entry_id, e.author, e.entry,
+const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema, w.url,
+  coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.mark, w.is_expired, e.id as entry_id, e.author, e.entry,
   w.decision, w.note, w.decided_by`
 
 const settlementOf = (row: WaitRow): Settlement | undefined => {
@@ -80,20 +82,27 @@ const toWait = (row: WaitRow): StoredWait => ({
   ...toOpenWait(row),
   task_id: row.task_id,
   expires_at: row.expires_at.toISOString(),
+  mark: row.mark,
   settlement: settlementOf(row)
 })
 
-export const toOpenWait = ({ kind, round, schema, tool }: Pick<WaitRow, keyof OpenWait>): OpenWait => ({
+export const toOpenWait = ({ kind, round, schema, tool, url }: Pick<WaitRow, keyof OpenWait>): OpenWait => ({
   kind,
   round,
   tool,
-  schema
+  schema,
+  url
 })
 
 /** The waits of these plans, in their order. */
 export const readWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<WaitRow>`
 select ${sql.literal(waitColumns)} from waits w join plans p on p.id = w.plan_id left join inbox e on e.id = w.settled_by
 where ${sql.in("w.plan_id", plans)} order by w.ordinal`
+
+/** The version before has stored approvals without an end: theirs is the deadline of the plan, at which they end also when that is parked. */
+export const boundWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql`
+update waits w set expires_at = p.deadline_at from plans p
+where p.id = w.plan_id and ${sql.in("w.plan_id", plans)} and w.expires_at is null`
 
 export const toWaits = (rows: ReadonlyArray<WaitRow>): ReadonlyArray<StoredWait> => rows.map(toWait)
 

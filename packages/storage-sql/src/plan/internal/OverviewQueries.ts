@@ -144,7 +144,7 @@ export type OpenRow = Omit<Overview["open"][number], "oldest_at"> & {
 
 export const readOpen = (sql: SqlClient.SqlClient, query: OverviewQuery) => sql<OpenRow>`
 select p.replica, p.state, p.stage, count(*)::int as plans, min(p.created_at) as oldest_at
-from plans p where p.state in ('queued', 'running') ${ofOwner(sql, query)}
+from plans p where p.state in ('queued', 'running', 'waiting') ${ofOwner(sql, query)}
 group by 1, 2, 3 order by 1, 2, 3`
 
 export interface ReplicaRow {

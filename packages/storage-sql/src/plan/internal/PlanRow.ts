@@ -5,7 +5,7 @@ import type { Schema } from "effect"
 
 export interface Stored {
   readonly created_at: Date
-  readonly deadline_at: Date
+  readonly deadline_at: Date | null
   readonly finished_at: Date | null
   /** Null where an earlier version has stored the plan. */
   readonly route: Route | null
@@ -20,7 +20,8 @@ export type SummaryRow = Row & Pick<PlanSummary, "question_preview">
 
 const columns = `p.id as plan_id, p.session_id,
   (select s.external_id from sessions s where s.id = p.session_id) as external_session_id,
-  p.state, p.stage, p.model, p.owner as caller, p.preset, p.created_at, p.deadline_at, p.finished_at, p.steps, p.tool_calls,
+  p.state, p.stage, p.model, p.owner as caller, p.preset, p.created_at,
+  case when p.left_ms is null then p.deadline_at end as deadline_at, p.finished_at, p.steps, p.tool_calls,
   p.retries, p.usage, p.cost_usd, p.final, p.error, p.metadata, p.route`
 
 /** The columns of a `PlanRow`, of the plan `p`. */
@@ -46,7 +47,7 @@ const shown = (row: Row): Shown => ({
   trace_id: traceIdOf(row.route ?? direct),
   preset: row.preset,
   created_at: row.created_at.toISOString(),
-  deadline_at: row.deadline_at.toISOString(),
+  deadline_at: row.deadline_at?.toISOString() ?? null,
   finished_at: row.finished_at === null ? null : row.finished_at.toISOString(),
   steps: row.steps,
   tool_calls: row.tool_calls,

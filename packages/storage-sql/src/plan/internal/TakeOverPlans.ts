@@ -1,3 +1,4 @@
+import type { WokenBy } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Message } from "@bowline/domain/session/Message"
@@ -9,7 +10,7 @@ import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
-import { readContents, readWaits, toContent, toWaits } from "./InboxRows.ts"
+import { boundWaits, readContents, readWaits, toContent, toWaits } from "./InboxRows.ts"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
 
 type TakenRow = PlanRow & {
@@ -19,6 +20,7 @@ type TakenRow = PlanRow & {
   readonly request_secrets: string | null
   readonly preferences: Preferences
   readonly deaths: number
+  readonly woken_by: WokenBy | null
   readonly gist: Schema.Json | null
   readonly left_ms: number
 }
@@ -40,6 +42,8 @@ interface Taking {
   readonly limit: number
   /** Queued plans of the replica that it does not run. */
   readonly forgotten: ReadonlyArray<PlanId>
+  /** How many plans that something has woken it takes at most. */
+  readonly places: number
 }
 
 /**
@@ -47,7 +51,7 @@ interface Taking {
  * one that was paused for longer than a lease may not write, and its plan would never end. Rows that somebody else has locked
  * are being written, or taken over: they are skipped, so that this waits for nobody and gives each plan to one replica.
  */
-const take = (sql: SqlClient.SqlClient, { replica, ttl, limit, forgotten }: Taking) => {
+const take = (sql: SqlClient.SqlClient, { forgotten, limit, places, replica, ttl }: Taking) => {
   const isForgotten = forgotten.length === 0 ? sql`false` : sql.in("p.id", forgotten)
   const expires = sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
@@ -60,7 +64,9 @@ with alive as (
 ), abandoned as materialized (
   select c.id, c.session_id, c.state, s.fence as session_fence
   from (
-    select p.* from plans p
+    select p.*, row_number() over (
+      partition by p.left_ms is not null and p.abort_requested is null order by p.session_id, p.id) as position
+    from plans p
     where p.state in ('queued', 'running') and case
       when p.state = 'running' then not exists (
         select from leases l where l.session_id = p.session_id and l.expires_at > now())
@@ -77,6 +83,8 @@ with alive as (
     select from plans p where p.id = c.id and p.state = c.state and p.replica = c.replica and p.fence = c.fence
     for no key update skip locked
   ) p
+  -- One that is to be aborted needs no place.
+  where c.left_ms is null or c.abort_requested is not null or c.position <= ${places}
   limit ${limit}
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)
@@ -93,12 +101,15 @@ with alive as (
     replica = ${replica},
     fence = coalesce(l.fence, p.fence + 1),
     deaths = p.deaths + case when p.state = 'running' and not p.handed_over and p.replica <> ${replica} then 1 else 0 end,
-    handed_over = false
+    handed_over = false,
+    deadline_at = case when p.left_ms is null then p.deadline_at else clock_timestamp() + p.left_ms * interval '1 millisecond' end,
+    ends_at = case when p.left_ms is null then p.ends_at else clock_timestamp() + p.left_ms * interval '1 millisecond' end,
+    left_ms = null
   from abandoned a left join leased l on l.session_id = a.session_id and a.state = 'running'
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths, p.gist,
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths, p.woken_by, p.gist,
   extract(epoch from coalesce(p.ends_at, p.deadline_at) - clock_timestamp())::float8 * 1000 as left_ms
 from taken p order by p.ordinal`
 }
@@ -155,6 +166,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
       const tasks = byPlan(yield* readTasks(sql, ids))
       const steps = byPlan(yield* readSteps(sql, ids))
       const waits = byPlan(yield* readWaits(sql, ids))
+      yield* boundWaits(sql, ids)
       // No plan has a number below 0: each of them is read.
       const inboxes = (yield* readContents(
         sql,
@@ -172,6 +184,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         route: row.route ?? direct,
         leftMs: row.left_ms,
         deaths: row.deaths,
+        wokenBy: row.woken_by,
         gist: row.gist,
         inbox: inboxes.find(({ plan_id }) => plan_id === row.plan_id) ?? emptyInbox(row.plan_id),
         waits: toWaits(waits.get(row.plan_id) ?? []),

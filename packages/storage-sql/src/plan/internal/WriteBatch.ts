@@ -45,7 +45,8 @@ export const writeBatch = (
   const rows = batchRows(batch)
   const { guards, events, plans, messages, compactions, started, changed, waits, entries } = rows
   const touchesSessions =
-    compactions.length > 0 || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
+    compactions.length > 0 ||
+    guards.some((guard) => guard.messages > 0 || guard.settled_at !== null || guard.until !== null)
   const isReleasing = guards.some(({ released }) => released)
   const when = (isNeeded: boolean, write: typeof insertEvents) => (isNeeded ? [write(sql, rows)] : [])
   const ctes = [
@@ -73,7 +74,7 @@ select i.plan_id, 'refused' as committed, null as released from input i
 where not exists (select from held h where h.plan_id = i.plan_id)
   -- An earlier try of this very commit has settled it. Another replica may have settled it at the same time: behind other events.
   and not coalesce((
-    select p.state = i.settled_as and p.finished_at = i.settled_at
+    select p.state = i.settled_as and p.finished_at is not distinct from i.settled_at
       and (i.last_seq is null or i.last_seq = (select max(e.seq) from events e where e.plan_id = p.id))
     from plans p where p.id = i.plan_id), false)
 union all
@@ -93,7 +94,7 @@ const rowsOf = (sql: Sql, list: ReadonlyArray<object>) => sql`json_to_recordset(
 const input = (sql: Sql, { guards }: BatchRows) => sql`input as materialized (
   select i.* from ${rowsOf(sql, guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
-    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz, released boolean,
+    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz, released boolean, until timestamptz,
     seen int, closes boolean)
   where i.plan_id like 'plan\\_%'
 )`
@@ -157,6 +158,9 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
     usage = coalesce(u.usage::json, p.usage),
     cost_usd = case when u.usage is null then p.cost_usd else u.cost_usd end,
     handed_over = coalesce(u.handed_over, p.handed_over),
+    left_ms = coalesce(u.left_ms, p.left_ms),
+    preferences = coalesce(u.preferences::json, p.preferences),
+    woken_by = case when u.woken then null else p.woken_by end,
     -- No process resumes a plan that is over.
     request_secrets = case when u.finished_at is null then p.request_secrets end,
     gist = case when u.summed then u.gist::json else p.gist end,
@@ -167,7 +171,7 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
     finished_at = coalesce(u.finished_at, p.finished_at)
   from ${rowsOf(sql, plans)} as u(
     plan_id text, state text, staged boolean, stage text, fence int, model text, steps int, tool_calls int,
-    retries int, usage text, cost_usd float8, handed_over boolean, summed boolean, gist text, first_token_at timestamptz, final text, error text, error_code text, finished_at timestamptz)
+    retries int, usage text, cost_usd float8, handed_over boolean, left_ms bigint, preferences text, woken boolean, summed boolean, gist text, first_token_at timestamptz, final text, error text, error_code text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`
@@ -223,18 +227,19 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
 )`
 
 const openWaits = (sql: Sql, { waits }: BatchRows) => sql`new_waits as (
-  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool)
+  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool, mark)
   select a.plan_id, a.task_id, a.kind, a.round, a.tool, a.agent, a.input::json, a.why, a.schema::json, a.message, a.data::json, a.url,
-    a.expires_at, a.tool_digest, a.known_tool
+    a.expires_at, a.tool_digest, a.known_tool, a.mark
   from ${rowsOf(sql, waits)} as a(
     plan_id text, task_id text, kind text, round int, tool text, agent text, input text, why text, schema text, message text, data text,
-    url text, expires_at timestamptz, tool_digest text, known_tool text)
+    url text, expires_at timestamptz, tool_digest text, known_tool text,
+    mark text)
   join fresh f on f.plan_id = a.plan_id
   -- The call has waited before, and that has been settled.
   on conflict (plan_id, task_id) do update set
-    (kind, round, input, why, schema, message, data, url, expires_at, since) =
+    (kind, round, input, why, schema, message, data, url, expires_at, mark, since) =
       (excluded.kind, excluded.round, excluded.input, excluded.why, excluded.schema, excluded.message, excluded.data, excluded.url,
-        excluded.expires_at, now()),
+        excluded.expires_at, excluded.mark, now()),
     (settled_by, is_expired, decision, note, decided_by) = (null, false, null, null, null)
 )`
 
@@ -271,10 +276,11 @@ const updateSessions = (sql: Sql, { compactions }: BatchRows, sessionTtl: Durati
         : sql``
     }
     last_active_at = coalesce(u.settled_at, s.last_active_at),
-    expires_at = coalesce(u.settled_at + least(s.ttl_ms, ${Duration.toMillis(sessionTtl)}::bigint) * interval '1 millisecond', s.expires_at)
+    expires_at = greatest(u.until, coalesce(
+      u.settled_at + least(s.ttl_ms, ${Duration.toMillis(sessionTtl)}::bigint) * interval '1 millisecond', s.expires_at))
   from (
-    select session_id, sum(messages)::int as messages, max(settled_at) as settled_at from fresh
-    where messages > 0 or settled_at is not null or through is not null group by session_id
+    select session_id, sum(messages)::int as messages, max(settled_at) as settled_at, max(until) as until from fresh
+    where messages > 0 or settled_at is not null or through is not null or until is not null group by session_id
   ) u
   ${compacts ? sql`left join new_compactions c using (session_id)` : sql``}
   where s.id = u.session_id

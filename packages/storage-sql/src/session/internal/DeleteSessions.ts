@@ -50,7 +50,8 @@ const purgeAll = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plans: R
   }
 })
 
-const isFree = "not exists (select from plans p where p.session_id = s.id and p.state in ('queued', 'running'))"
+const isFree =
+  "not exists (select from plans p where p.session_id = s.id and p.state in ('queued', 'running', 'waiting'))"
 
 /** Deletes one session. A plan that is created at the same time waits until this is done. */
 export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, session: SessionId) {

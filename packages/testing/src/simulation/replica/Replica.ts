@@ -39,6 +39,8 @@ export const configOf = (given: Partial<PlansConfig["Service"]>): PlansConfig["S
     fallbackModels: [models[1]],
     allowsModel: () => true,
     contextWindow: 8_000,
+    // Its rules know when a plan ends by its deadline alone.
+    parkAfter: undefined,
     ...given
   })
   return Context.get(Effect.runSync(Effect.scoped(Layer.build(layer))), PlansConfig)

@@ -16,7 +16,7 @@ import { Context, Duration, Effect, Layer, Scope } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { type Link, Noticeboard } from "./Link.ts"
 import type { Moment } from "../scenario/Observed.ts"
-import { planIn, type World } from "./World.ts"
+import { nameOfQuestion, type World } from "./World.ts"
 
 /** What a store brings. */
 export type Stores = MemoryStore.Stores | RateLimiter.RateLimiterStore
@@ -88,7 +88,8 @@ export class Database {
       Context.add(PlanStore, { ...this.#heard(replica, over(this.#plans(replica), ["reading"])), isDurable: true }),
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
-      Context.add(InboxStore, over(this.#inboxes(replica))),
+      // It does so once a second, on one replica, for all: the faults are those of plans.
+      Context.add(InboxStore, over(this.#inboxes(replica), ["expire"])),
       Context.add(SessionStore, over(get(SessionStore))),
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
@@ -109,7 +110,7 @@ export class Database {
         Effect.tap(store.create(plan, maxQueue), ({ session_id }) =>
           Effect.sync(() => {
             const { caller, plan_id, request } = plan
-            const name = planIn(request.question)
+            const name = nameOfQuestion(request.question)
             this.created.set(plan_id, { name, replica, caller, session_id, request, ...world.moment() })
             world.tell(replica, name, "is created")
           })
@@ -165,6 +166,13 @@ export class Database {
     const seqs = first && last && { first: first.seq, last: last.seq + last.count - 1 }
     const fence = commit.guard.fence
     world.commits.push({ ...world.moment(), replica, plan_id, session_id, fence, changes, events: seqs })
+    for (const change of changes) {
+      if (change._tag !== "Continued") continue
+      const { caller, plan_id, request } = change.plan
+      const name = nameOfQuestion(request.question)
+      this.created.set(plan_id, { name, replica, caller, session_id, request, ...world.moment() })
+      world.tell(replica, name, "is created for what came too late")
+    }
     const shown = [
       ...events.filter(({ event }) => !event.endsWith(".delta")).map(({ event }) => event),
       ...changes.flatMap((change) => (change._tag === "Settled" ? [`= ${change.outcome.state}`] : []))

@@ -27,7 +27,7 @@ const dayOf = (year: number) => ({
   at: (time: string) => `${year}-05-01T${time}Z`
 })
 
-const states = { queued: 0, running: 0, completed: 0, failed: 0, aborted: 0 }
+const states = { queued: 0, running: 0, waiting: 0, completed: 0, failed: 0, aborted: 0 }
 
 /** A plan of the day that ended so many milliseconds after it was created. */
 const ended = Effect.fnUntraced(function* (

@@ -1,0 +1,175 @@
+import { createBowline } from "@bowline/client"
+import { results } from "@bowline/testing/unstable/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
+import { start } from "../browser/Gateway.ts"
+import { ask } from "./Ask.ts"
+import { withoutTimes } from "./Routes.ts"
+
+const measure = {
+  name: "measure",
+  description: "Measures a rope on the client's side",
+  input_schema: { type: "object", properties: { rope: { type: "string", description: "Which rope" } } },
+  output_schema: {
+    type: "object",
+    properties: { metres: { type: "number", description: "Its length" } },
+    required: ["metres"]
+  }
+}
+
+/** A gateway whose model asks the client to measure, and repeats what it was told. */
+const measuring = start((asked) =>
+  results(asked).length === 0
+    ? [callTool("measure", { rope: "the long one" })]
+    : [say(`Told: ${results(asked).join()}`)]
+)
+
+const wait = {
+  session_id: "session_00000000-0000-4000-8000-000000000001",
+  agent: "archive",
+  tool: "archive_search",
+  input: { query: "knots" },
+  why: null,
+  message: null,
+  data: null,
+  url: null,
+  since: "2026-01-02T03:04:05.000Z",
+  expires_at: "2999-01-02T03:04:05.000Z",
+  caller: "anonymous"
+}
+
+describeInBrowser("what waits for somebody", () => {
+  it.live("is a card that takes the result of a tool of the client, checked by its schema", () =>
+    Effect.gen(function* () {
+      const { url } = yield* measuring
+      const id = yield* Effect.promise(() => ask(url, { question: "How long is it?", tools: [measure] }))
+      const { faults, page } = yield* openPage(url, "/waiting")
+      const card = page.getByRole("article", { name: "Result of measure" })
+      yield* Effect.promise(async () => {
+        await card.getByText("anonymous asked").waitFor()
+        await page.getByText("1 call waiting for a result").waitFor()
+        await card.getByText("the long one", { exact: true }).waitFor()
+        await card.getByLabel(/^metres/).fill("many")
+        await card.getByRole("button", { name: "Give the result" }).press("Enter")
+        await card.getByRole("alert").getByText("metres is not a number.").waitFor()
+        await card.getByRole("button", { name: "As JSON" }).press("Enter")
+        await card.getByLabel("JSON", { exact: true }).fill(`{"metres":"many"}`)
+        await card.getByRole("button", { name: "Give the result" }).press("Enter")
+        await card
+          .getByRole("alert")
+          .getByText(/metres/)
+          .waitFor()
+        await card.getByLabel("JSON", { exact: true }).fill(`{"metres":12.5}`)
+        const read = await page.locator("main").ariaSnapshot()
+        await expect(withoutTimes(read)).toMatchFileSnapshot("golden/result.aria.yml")
+      })
+      for (const colorScheme of ["light", "dark"] as const) {
+        yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
+        assert.deepStrictEqual(yield* findBarriers(page), [])
+      }
+      yield* Effect.promise(async () => {
+        await card.getByRole("button", { name: "Give the result" }).press("Enter")
+        await card.getByText("You gave the result.").waitFor()
+        await page.goto(`/plans/${id}`)
+        await page.locator(".answer").getByText(/12\.5/).waitFor()
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live("takes a failure in words from the plan's own page, and says who comes too late", () =>
+    Effect.gen(function* () {
+      const { url } = yield* measuring
+      const id = yield* Effect.promise(() => ask(url, { question: "How long is it?", tools: [measure] }))
+      const { page } = yield* openPage(url, `/plans/${id}`)
+      const card = page.getByRole("article", { name: "Result of measure" })
+      yield* Effect.promise(async () => {
+        await page.locator(".plan-head").getByText("waits for an answer").waitFor()
+        await card.getByLabel("The call has failed").check()
+        await card.getByLabel("Why the call failed").fill("The rope is gone.")
+        await card.getByRole("button", { name: "Give the result" }).click()
+        await page
+          .locator(".answer")
+          .getByText(/The rope is gone/)
+          .waitFor()
+        await card.waitFor({ state: "detached" })
+
+        const again = await ask(url, { question: "And this one?", tools: [measure] })
+        await page.goto(`/waiting`)
+        await card.getByLabel(/^metres/).fill("3")
+        // From here on this tab hears nothing new, as over a slow network.
+        await page.route("**/waiting?*", () => undefined)
+        const bowline = createBowline({ baseUrl: url })
+        const [first] = (await bowline.waiting.list().page()).waiting
+        await bowline.inbox.send(again, { type: "result", task_id: first?.task_id ?? "", content: { metres: 4 } })
+        await card.getByRole("button", { name: "Give the result" }).click()
+        await card
+          .getByRole("alert")
+          .getByText(/You came too late/)
+          .waitFor()
+        await bowline.attach(again).result()
+      })
+    })
+  )
+
+  it.live("asks what a peer asks, in a form, in words, or behind a link; a strange address is no link", () =>
+    Effect.gen(function* () {
+      const { url } = yield* measuring
+      const { faults, page } = yield* openPage(url)
+      const plan_id = "plan_00000000-0000-4000-8000-000000000001"
+      const of = (n: number, fields: object) => ({
+        ...wait,
+        plan_id,
+        task_id: `00000000-0000-4000-8000-00000000000${n}`,
+        ...fields
+      })
+      const data = { type: "object", properties: { since: { type: "integer" } }, required: ["since"] }
+      const waiting = [
+        of(1, { kind: "answer", message: "Since when?", data }),
+        of(2, { kind: "answer", tool: "archive_name", message: "What is your name?" }),
+        of(3, { kind: "answer", tool: "archive_pay", message: "Please pay.", url: "https://pay.example/1" }),
+        of(4, { kind: "account", tool: "archive_login", message: "Log in.", url: "javascript:alert(1)" })
+      ]
+      const sent: Array<unknown> = []
+      yield* Effect.promise(async () => {
+        await page.route("**/waiting?*", (route) => route.fulfill({ json: { waiting, next_cursor: null } }))
+        await page.route("**/inbox", (route) => {
+          sent.push(route.request().postDataJSON())
+          return route.fulfill({ status: 202, json: { entry_id: "entry", plan_id, moved: false } })
+        })
+        await page.goto("/waiting")
+        const card = (tool: string) => page.getByRole("article", { name: new RegExp(`of ${tool}$`) })
+        await card("archive_search").getByText("Since when?").waitFor()
+        const read = await page.locator("main").ariaSnapshot()
+        await expect(withoutTimes(read)).toMatchFileSnapshot("golden/answers.aria.yml")
+        await card("archive_search")
+          .getByLabel(/^since/)
+          .fill("1999")
+        await card("archive_search").getByRole("button", { name: "Answer" }).click()
+        await card("archive_search").getByText("You answered.").waitFor()
+        await card("archive_name").getByLabel("Answer").fill("Ann")
+        await card("archive_name").getByRole("button", { name: "Answer" }).click()
+        await card("archive_name").getByText("You answered.").waitFor()
+        await card("archive_pay").getByRole("link", { name: "https://pay.example/1" }).waitFor()
+        await card("archive_pay").getByRole("button", { name: "Decline" }).click()
+        await card("archive_pay").getByText("You answered.").waitFor()
+        await card("archive_login").getByText("javascript:alert(1)").waitFor()
+        assert.strictEqual(
+          await card("archive_login")
+            .getByRole("link", { name: /javascript/ })
+            .count(),
+          0
+        )
+      })
+      assert.deepStrictEqual(sent, [
+        { type: "answer", task_id: waiting[0]?.task_id, action: "accept", data: { since: 1999 } },
+        { type: "answer", task_id: waiting[1]?.task_id, text: "Ann" },
+        { type: "answer", task_id: waiting[2]?.task_id, action: "decline" }
+      ])
+      assert.deepStrictEqual(yield* findBarriers(page), [])
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+})

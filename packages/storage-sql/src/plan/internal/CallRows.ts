@@ -1,0 +1,116 @@
+import type { PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
+import type { Schema } from "effect"
+import { storable } from "../../internal/Storable.ts"
+
+/** A new task, or changes of one. Null leaves a column as it is; the optional columns are set for a new task only. */
+export interface TaskRow {
+  readonly plan_id: string
+  readonly id: string
+  readonly tool?: string
+  readonly kind?: string
+  readonly agent?: string | null
+  readonly endpoint?: string | null
+  readonly skill?: string | null
+  readonly input?: string
+  readonly started_at?: string
+  readonly state: string | null
+  /** Whether the batch sets the ids of the remote task. It sets them to null for a call that has not arrived. */
+  readonly accepted: boolean
+  readonly remote_task_id: string | null
+  readonly remote_context_id: string | null
+  readonly result: string | null
+  readonly error: string | null
+  readonly finished_at: string | null
+}
+
+export interface WaitRow {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly kind: string
+  readonly round: number
+  readonly tool: string
+  readonly agent: string | null
+  readonly input: string
+  readonly why: string | null
+  readonly schema: string | null
+  readonly message: string | null
+  readonly data: string | null
+  readonly url: string | null
+  readonly expires_at: string
+  readonly tool_digest: string | null
+  readonly known_tool: string | null
+  readonly mark: string | null
+}
+
+/** What a plan has done with an entry of its inbox: its last change of a batch. */
+export interface EntryRow {
+  readonly plan_id: string
+  readonly id: string
+  readonly state: string
+  readonly step: number | null
+  readonly moved_to: string | null
+}
+
+const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
+
+export const unchangedTask = {
+  state: null,
+  accepted: false,
+  remote_task_id: null,
+  remote_context_id: null,
+  result: null,
+  error: null,
+  finished_at: null
+}
+
+export const changeTask = (
+  task: TaskRow,
+  change: Extract<PlanChange, { readonly _tag: "TaskStarted" | "TaskAccepted" | "TaskFinished" }>
+): TaskRow => {
+  switch (change._tag) {
+    case "TaskStarted":
+      return {
+        ...task,
+        tool: storable(change.tool),
+        kind: change.kind,
+        agent: storableOrNull(change.agent),
+        endpoint: storableOrNull(change.endpoint),
+        skill: storableOrNull(change.skill),
+        input: JSON.stringify(change.input),
+        started_at: change.at,
+        state: change.state
+      }
+    case "TaskAccepted":
+      return {
+        ...task,
+        accepted: true,
+        remote_task_id: storableOrNull(change.remote_task_id),
+        remote_context_id: storableOrNull(change.remote_context_id)
+      }
+    case "TaskFinished":
+      return {
+        ...task,
+        state: change.state,
+        result: storable(change.result),
+        error: change.error === null ? null : JSON.stringify(change.error),
+        finished_at: change.at
+      }
+  }
+}
+
+const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
+
+export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
+  const { _tag, agent, data, input, mark, message, schema, tool, ...rest } = wait
+  return {
+    plan_id,
+    ...rest,
+    tool: storable(tool),
+    agent: storableOrNull(agent),
+    input: JSON.stringify(input),
+    schema: jsonOrNull(schema),
+    message: storableOrNull(message),
+    data: jsonOrNull(data),
+    mark: storableOrNull(mark)
+  }
+}
