@@ -51,7 +51,8 @@ export const GivenPreferences = Schema.Struct({
   disconnect_grace_ms: Schema.optionalKey(intBetween(0, 600_000)),
   on_busy: Schema.optionalKey(OnBusy.annotate({ default: defaults.on_busy })),
   approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval })),
-  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms }))
+  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms })),
+  may_wait: Schema.optionalKey(Schema.Boolean)
 })
 export type GivenPreferences = typeof GivenPreferences.Type
 

@@ -234,6 +234,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   cancelledAt: null,
   endsAt: now + plan.deadline - plan.createdAt,
   leftMs: null,
+  needsReader: false,
   wokenBy: null,
   deaths: 0,
   isHandedOver: false,
@@ -346,6 +347,12 @@ export const apply = (
         settlement: undefined
       })
       return
+    case "WaitEnded": {
+      const wait = record.waits.get(change.task_id)
+      if (wait !== undefined)
+        wait.settlement ??= { task_id: change.task_id, round: 1, given: undefined, tool_digest: null }
+      return
+    }
     case "EntryChanged":
       changeEntry(record, change)
       return
@@ -362,6 +369,7 @@ export const apply = (
       record.plan = { ...record.plan, state: "waiting", deadline_at: null }
       record.leftMs = change.leftMs
       record.preferences = change.preferences
+      record.needsReader = change.needsReader
       return
     case "Woken":
       record.wokenBy = null
