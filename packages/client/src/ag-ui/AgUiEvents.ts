@@ -275,6 +275,7 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
         ...result(toolCallId, isGood ? textOf(output) : errorOf(data))
       ]
     },
+    hand: () => [],
     request: () => [],
     resolve: () => [],
     settle: ({ task_id }) => result(task_id, neverMade),
@@ -283,18 +284,22 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
         type: "RUN_FINISHED",
         threadId,
         runId,
-        outcome: {
-          type: "interrupt",
-          interrupts: waiting.map(({ expires_at, input, task_id, tool, why }) => ({
-            id: task_id,
-            reason: "tool_call",
-            message: `${tool} waits for an approval`,
-            toolCallId: task_id,
-            responseSchema: decision,
-            expiresAt: expires_at,
-            metadata: { tool, input, why }
-          }))
-        }
+        // Whoever gives the results of its own tools asks again with them.
+        outcome:
+          waiting.length === 0
+            ? { type: "success" }
+            : {
+                type: "interrupt",
+                interrupts: waiting.map(({ expires_at, input, task_id, tool, why }) => ({
+                  id: task_id,
+                  reason: "tool_call",
+                  message: `${tool} waits for an approval`,
+                  toolCallId: task_id,
+                  responseSchema: decision,
+                  expiresAt: expires_at,
+                  metadata: { tool, input, why }
+                }))
+              }
       }
     ],
     complete: ({ output, stop_reason: stopReason, text, usage }) => [
@@ -325,6 +330,7 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
 
 /**
  * Turns the frames of a plan into the events of an AG-UI run. Tool calls have the ids of their tasks, interrupts as well. With `behind` the
- * run goes on with a plan that has waited for decisions about these calls.
+ * run goes on with a plan that has waited for decisions about these calls, with `given` with one that has waited for these results.
  */
-export const make = (run: AgUiRun, behind: Iterable<string> = []): UiFold<AgUiEvent> => new UiFold(dialect(run), behind)
+export const make = (run: AgUiRun, behind: Iterable<string> = [], given: Iterable<string> = []): UiFold<AgUiEvent> =>
+  new UiFold(dialect(run), behind, given)

@@ -7,9 +7,14 @@ import {
   type RunAgentInput
 } from "@ag-ui/client"
 import { Observable } from "rxjs"
+import { parse } from "../Requests.ts"
+import type { Json, PlanRequest } from "../Wire.ts"
 import {
+  callsOf,
+  type ChatAnswer,
   type ChatDecision,
   type ChatOptions,
+  hasAnswer,
   makeChatPlans,
   type OpenPlan,
   readEvents,
@@ -41,6 +46,27 @@ const decisionOf = ({ interruptId, payload, status }: NonNullable<RunAgentInput[
 const decisionsOf = ({ messages, resume = [] }: RunAgentInput): ReadonlyArray<ChatDecision> =>
   messages.at(-1)?.role === "user" && resume.every(({ status }) => status === "cancelled") ? [] : resume.map(decisionOf)
 
+/** The results of the page's own tools: the messages behind all others. */
+const resultsOf = ({ messages }: RunAgentInput): ReadonlyArray<ChatAnswer> =>
+  messages.slice(messages.findLastIndex(({ role }) => role !== "tool") + 1).flatMap((message) => {
+    if (message.role !== "tool") return []
+    const { error, toolCallId: taskId } = message
+    const text = textOf(message)
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    const content = error ?? ((parse(text) ?? text) as Json)
+    return [{ taskId, content, isError: error !== undefined }]
+  })
+
+const isSchema = (schema: unknown): schema is { readonly [key: string]: Json } =>
+  typeof schema === "object" && schema !== null
+
+/** The page's own tools, as the plan has them. */
+const toolsOf = ({ tools }: RunAgentInput): NonNullable<PlanRequest["tools"]> =>
+  tools.map(({ description, name, parameters }) => {
+    const schema: unknown = parameters
+    return { name, description, input_schema: isSchema(schema) ? schema : {} }
+  })
+
 const ownOf = (props: unknown): unknown =>
   typeof props === "object" && props !== null && "bowline" in props ? props.bowline : undefined
 
@@ -48,6 +74,7 @@ const ownOf = (props: unknown): unknown =>
  * An agent of AG-UI (1.0) whose runs are plans of a gateway, read through the client: its streams are resumed where a connection breaks. The
  * `threadId` is the session. `connectAgent` shows what runs in the thread from its start. `abortRun` ends the plan; whoever unsubscribes only
  * stops to look. A call that waits for an approval ends the run with an interrupt, which the `resume` of the next one answers.
+ * A call of a tool of the page ends the run, too; the next one has its result as a `tool` message.
  */
 export class BowlineAgent extends AbstractAgent {
   private readonly plans: ReturnType<typeof makeChatPlans>
@@ -59,8 +86,8 @@ export class BowlineAgent extends AbstractAgent {
   }
 
   override run(input: RunAgentInput): Observable<BaseEvent> {
-    const decisions = decisionsOf(input)
-    return this.observe(input, decisions, (own, signal) => this.open(input, decisions, own, signal))
+    const answers = [...decisionsOf(input), ...resultsOf(input)]
+    return this.observe(input, answers, (own, signal) => this.open(input, answers, own, signal))
   }
 
   protected override connect(input: RunAgentInput): Observable<BaseEvent> {
@@ -79,33 +106,31 @@ export class BowlineAgent extends AbstractAgent {
   }
 
   private async open(
-    { context, messages, resume = [], threadId, tools }: RunAgentInput,
-    [decision, ...decisions]: ReadonlyArray<ChatDecision>,
+    input: RunAgentInput,
+    answers: ReadonlyArray<ChatAnswer>,
     own: unknown,
     signal: AbortSignal
   ): Promise<OpenPlan> {
-    if (decision !== undefined) return this.plans.decide(threadId, [decision, ...decisions], own)
-    if (tools.length > 0) {
-      throw refusal(
-        `Expected no tools of the client, and not ${tools.map(({ name }) => name).join(", ")}: the planner calls its own`
-      )
-    }
+    const { context, messages, resume = [], threadId } = input
+    if (hasAnswer(answers)) return this.plans.answer(threadId, answers, own)
     const last = messages.at(-1)
     if (last?.role !== "user") throw refusal("Expected the user's message, which is the question, as the last one")
     const told = context.map(({ description, value }) => `${description}: ${value}`)
     const text = [...told, textOf(last)].join("\n\n")
-    const question = { text, id: last.id, isAgain: false, interrupts: resume.length > 0, own }
+    const tools = toolsOf(input)
+    const asked = tools.length === 0 ? own : { tools, ...(typeof own === "object" && own) }
+    const question = { text, id: last.id, isAgain: false, interrupts: resume.length > 0, own: asked }
     return this.plans.ask(threadId, question, { signal })
   }
 
   /** The events of a run, one stream for each subscriber. */
   private observe(
     { forwardedProps, messages, runId, threadId }: RunAgentInput,
-    decisions: ReadonlyArray<ChatDecision>,
+    answers: ReadonlyArray<ChatAnswer>,
     open: (own: unknown, signal: AbortSignal) => Promise<OpenPlan | undefined>
   ): Observable<BaseEvent> {
     const run = { threadId, runId, messages }
-    const behind = decisions.map(({ taskId }) => taskId)
+    const { decided, given } = callsOf(answers)
     return new Observable((subscriber) => {
       const leaving = new AbortController()
       this.leaving = leaving
@@ -116,8 +141,8 @@ export class BowlineAgent extends AbstractAgent {
             subscriber.next({ type: EventType.RUN_STARTED, threadId, runId })
             subscriber.next({ type: EventType.RUN_FINISHED, threadId, runId })
           } else {
-            const fold = AgUiEvents.make(run, behind)
-            for await (const event of readEvents(opened, fold, new Set(behind), leaving.signal)) {
+            const fold = AgUiEvents.make(run, decided, given)
+            for await (const event of readEvents(opened, fold, decided, leaving.signal)) {
               if (subscriber.closed) return
               subscriber.next({ ...event, type: EventType[event.type] })
             }

@@ -1,7 +1,10 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai"
+import type { Json } from "../Wire.ts"
 import {
-  type ChatDecision,
+  callsOf,
+  type ChatAnswer,
   type ChatOptions,
+  hasAnswer,
   makeChatPlans,
   type OpenPlan,
   readEvents,
@@ -18,16 +21,22 @@ const textOf = ({ parts }: UIMessage): string =>
 
 const stateOf = (part: Part): string | undefined => ("state" in part ? part.state : undefined)
 
-/** What its user has decided in a message. */
-const decisionsOf = ({ parts }: UIMessage): ReadonlyArray<ChatDecision> =>
-  parts.flatMap((part) => {
-    if (!("approval" in part) || part.state !== "approval-responded") return []
-    const { approved, id, reason } = part.approval
-    return [{ taskId: id, decision: approved ? "approve" : "reject", note: reason === "" ? undefined : reason }]
+/** What its user has decided in a message, and the results of the page's own tools in its last step. */
+const answersOf = ({ parts }: UIMessage): ReadonlyArray<ChatAnswer> => {
+  const lastStep = parts.findLastIndex(({ type }) => type === "step-start")
+  return parts.flatMap((part, index): ReadonlyArray<ChatAnswer> => {
+    if ("approval" in part && part.state === "approval-responded") {
+      const { approved, id, reason } = part.approval
+      return [{ taskId: id, decision: approved ? "approve" : "reject", note: reason === "" ? undefined : reason }]
+    }
+    if (!("toolCallId" in part) || part.providerExecuted === true || index < lastStep) return []
+    const { toolCallId: taskId } = part
+    // What a page's tool gives is a value of JSON.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    if (part.state === "output-available") return [{ taskId, content: (part.output ?? null) as Json, isError: false }]
+    return part.state === "output-error" ? [{ taskId, content: part.errorText, isError: true }] : []
   })
-
-const hasDecision = <A>(decisions: ReadonlyArray<A>): decisions is readonly [A, ...ReadonlyArray<A>] =>
-  decisions.length > 0
+}
 
 /** Whether the user asks although a call of the last answer waits for an approval. */
 const leavesOpen = (messages: ReadonlyArray<UIMessage>): boolean =>
@@ -41,9 +50,11 @@ const planOf = ({ id, metadata }: UIMessage): string => {
   return typeof named === "string" ? named : id
 }
 
-/** Bowline's own options, which a page gives in the extra body. */
-const ownOf = (body: object | undefined): unknown =>
-  body !== undefined && "bowline" in body ? body.bowline : undefined
+/** Bowline's own options, and the tools of the page, which a page gives in the extra body. */
+const ownOf = (body: object = {}): unknown => {
+  const { bowline, tools }: { readonly bowline?: unknown; readonly tools?: unknown } = body
+  return tools === undefined ? bowline : { tools, ...(typeof bowline === "object" && bowline) }
+}
 
 const toReadable = <Event>(events: AsyncGenerator<Event, void, undefined>, leave: () => void): ReadableStream<Event> =>
   new ReadableStream({
@@ -58,7 +69,8 @@ const toReadable = <Event>(events: AsyncGenerator<Event, void, undefined>, leave
 /**
  * Lets the AI SDK's `useChat` (version 7) speak to a gateway through the client: its streams are resumed where a connection breaks. The
  * chat's id is the session. `stop()` ends the plan, and so does whoever cancels a stream; a reload does not, for 30 s. A call that waits for
- * an approval ends the stream; `addToolApprovalResponse` and the next request decide about it. `sendMessages` fails with a `BowlineError`
+ * an approval, or for the result of a tool of the page (`tools` of the request), ends the stream; `addToolApprovalResponse` or `addToolOutput`, and
+ * the next request, answer it. `sendMessages` fails with a `BowlineError`
  * where the gateway refuses the plan.
  */
 export class BowlineChatTransport<Message extends UIMessage = UIMessage> implements ChatTransport<Message> {
@@ -95,18 +107,14 @@ export class BowlineChatTransport<Message extends UIMessage = UIMessage> impleme
       const opened = await this.#plans.ask(chatId, question, { signal: abortSignal })
       return this.#read(opened, [], abortSignal)
     }
-    const decisions = last === undefined || trigger === "regenerate-message" ? [] : decisionsOf(last)
-    if (last === undefined || !hasDecision(decisions)) {
+    const answers = last === undefined || trigger === "regenerate-message" ? [] : answersOf(last)
+    if (last === undefined || !hasAnswer(answers)) {
       throw refusal(
-        "Expected the user's message, which is the question, or an answer to an approval, in the last message"
+        "Expected the user's message, which is the question, or an answer to an approval or of a tool, in the last message"
       )
     }
-    const opened = await this.#plans.decide(chatId, decisions, own, planOf(last))
-    return this.#read(
-      opened,
-      decisions.map(({ taskId }) => taskId),
-      abortSignal
-    )
+    const opened = await this.#plans.answer(chatId, answers, own, planOf(last))
+    return this.#read(opened, answers, abortSignal)
   }
 
   readonly reconnectToStream: ChatTransport<Message>["reconnectToStream"] = async ({ abortSignal, body, chatId }) => {
@@ -114,11 +122,12 @@ export class BowlineChatTransport<Message extends UIMessage = UIMessage> impleme
     return running === undefined ? null : this.#read(running, [], abortSignal)
   }
 
-  #read(opened: OpenPlan, behind: ReadonlyArray<string>, signal?: AbortSignal): ReadableStream<UIMessageChunk> {
+  #read(opened: OpenPlan, answers: ReadonlyArray<ChatAnswer>, signal?: AbortSignal): ReadableStream<UIMessageChunk> {
     const leaving = new AbortController()
     const leave = () => leaving.abort(signal?.reason)
     signal?.addEventListener("abort", leave)
     if (signal?.aborted === true) leave()
-    return toReadable<UIMessageChunk>(readEvents(opened, UiChunks.make(behind), new Set(behind), leaving.signal), leave)
+    const { decided, given } = callsOf(answers)
+    return toReadable<UIMessageChunk>(readEvents(opened, UiChunks.make(decided, given), decided, leaving.signal), leave)
   }
 }

@@ -3,7 +3,9 @@ import { type Dialect, errorOf, neverMade, type Segment, UiFold } from "../ui/Ui
 
 interface Tool {
   readonly toolCallId: string
-  readonly providerExecuted: true
+  /** A tool of the page's own is neither executed elsewhere nor dynamic, unless its call had to be approved before. */
+  readonly providerExecuted?: boolean
+  readonly dynamic?: true
 }
 
 /** A chunk of the AI SDK's UI message stream (version 7), as far as plans have them. */
@@ -24,11 +26,10 @@ export type UiChunk =
       readonly type: "tool-input-available"
       readonly toolName: string
       readonly input: Json
-      readonly dynamic: true
       readonly title?: string
     })
-  | (Tool & { readonly type: "tool-output-available"; readonly output: Json; readonly dynamic: true })
-  | (Tool & { readonly type: "tool-output-error"; readonly errorText: string; readonly dynamic: true })
+  | (Tool & { readonly type: "tool-output-available"; readonly output: Json })
+  | (Tool & { readonly type: "tool-output-error"; readonly errorText: string })
   | { readonly type: "tool-output-denied"; readonly toolCallId: string }
   | {
       readonly type: "tool-approval-request"
@@ -93,22 +94,28 @@ const dialect: Dialect<UiChunk> = {
   add: (segment, delta) => [{ type: `${segment.kind}-delta`, id: idOf(segment), delta }],
   close: (segment) => [{ type: `${segment.kind}-end`, id: idOf(segment) }],
   retract: (_, kept) => [{ type: "reset-step" }, ...kept.flatMap(whole)],
-  show: (call) => {
+  show: (call, _, isOwn) => {
     const { agent = null, skill = null } = "skill" in call ? call : {}
     const title = agent === null || skill === null ? {} : { title: `${agent}.${skill}` }
     const { input, task_id, tool: toolName } = call
-    return [{ type: "tool-input-available", ...tool(task_id), toolName, input, ...title }]
+    return [
+      { type: "tool-input-available", ...(isOwn ? { toolCallId: task_id } : tool(task_id)), toolName, input, ...title }
+    ]
   },
   start: () => [],
+  hand: ({ input, task_id, tool: toolName }) => [
+    { type: "tool-input-available", ...tool(task_id), providerExecuted: false, toolName, input }
+  ],
   progress: ({ message, state, task_id }) => [
     { type: "data-task", id: task_id, data: { state, ...(message !== undefined && { message }) } }
   ],
-  finish: ({ data, hasProgress, isRejected, output }) => {
+  finish: ({ data, hasProgress, isOwn, isRejected, output }) => {
     const { state, task_id } = data
+    const own = isOwn ? { toolCallId: task_id } : tool(task_id)
     const last: ReadonlyArray<UiChunk> = hasProgress ? [{ type: "data-task", id: task_id, data: { state } }] : []
-    if (state === "completed") return [...last, { type: "tool-output-available", ...tool(task_id), output }]
+    if (state === "completed") return [...last, { type: "tool-output-available", ...own, output }]
     if (isRejected) return [...last, { type: "tool-output-denied", toolCallId: task_id }]
-    return [...last, { type: "tool-output-error", ...tool(task_id), errorText: errorOf(data) }]
+    return [...last, { type: "tool-output-error", ...own, errorText: errorOf(data) }]
   },
   request: ({ expires_at, task_id, why }) => [
     {
@@ -147,6 +154,8 @@ const dialect: Dialect<UiChunk> = {
 
 /**
  * Turns the frames of a plan into the chunks of the AI SDK's UI message stream. The message of a plan has the plan's id. Approvals and data
- * parts have the id of their call. With `behind` the message goes on behind the approval requests of these calls.
+ * parts have the id of their call. With `behind` the message goes on behind the approval requests of these calls, with `given` behind the calls
+ * of the page's own tools that it has given results of.
  */
-export const make = (behind: Iterable<string> = []): UiFold<UiChunk> => new UiFold(dialect, behind)
+export const make = (behind: Iterable<string> = [], given: Iterable<string> = []): UiFold<UiChunk> =>
+  new UiFold(dialect, behind, given)

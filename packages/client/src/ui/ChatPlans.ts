@@ -3,7 +3,7 @@ import { BowlineError } from "../BowlineError.ts"
 import { sleep, systemClock } from "../Clock.ts"
 import type { PlanStream } from "../PlanStream.ts"
 import type { Signal } from "../Requests.ts"
-import type { PlanRequest } from "../Wire.ts"
+import type { Json, PlanRequest } from "../Wire.ts"
 import type { UiFold } from "./UiFold.ts"
 
 /** What a chat asks with, besides its question. */
@@ -32,6 +32,25 @@ export interface ChatDecision {
   readonly decision: "approve" | "reject"
   readonly note: string | undefined
 }
+
+/** The result of a call of the page's own tool. */
+export interface ChatResult {
+  readonly taskId: string
+  readonly content: Json
+  readonly isError: boolean
+}
+
+export type ChatAnswer = ChatDecision | ChatResult
+
+/** The calls that were decided about, and those that have a result now. */
+export const callsOf = (answers: ReadonlyArray<ChatAnswer>) => {
+  const idsOf = (isDecision: boolean) =>
+    new Set(answers.flatMap((answer) => ("decision" in answer === isDecision ? [answer.taskId] : [])))
+  return { decided: idsOf(true), given: idsOf(false) }
+}
+
+export const hasAnswer = <A>(answers: ReadonlyArray<A>): answers is readonly [A, ...ReadonlyArray<A>] =>
+  answers.length > 0
 
 export const refusal = (message: string): BowlineError =>
   new BowlineError({ code: "invalid_request", message, retryable: false })
@@ -133,10 +152,26 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
     else await bowline.sessions.revert(chat, before, options)
   }
 
-  /** The plan that waits for a decision about this call. */
+  /** The plan that waits for an answer about this call. */
   const waitingFor = async (taskId: string): Promise<string> => {
-    for await (const { plan_id, task_id } of bowline.approvals.list()) if (task_id === taskId) return plan_id
-    throw refusal(`Nothing waits for a decision about ${taskId}`)
+    for await (const { plan_id, task_id } of bowline.waiting.list()) if (task_id === taskId) return plan_id
+    throw refusal(`Nothing waits for an answer about ${taskId}`)
+  }
+
+  const send = async (planId: string, answer: ChatAnswer): Promise<void> => {
+    const { taskId } = answer
+    if ("decision" in answer) {
+      await bowline.plans.approve(planId, taskId, answer.decision, { note: answer.note })
+      return
+    }
+    const { content, isError } = answer
+    const entry = { type: "result", task_id: taskId, content, ...(isError && { is_error: true }) } as const
+    try {
+      await bowline.inbox.send(planId, entry)
+    } catch (error) {
+      // Another page was faster: its result counts.
+      if (!(error instanceof BowlineError) || error.code !== "task_settled") throw error
+    }
   }
 
   return {
@@ -172,18 +207,16 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
         signal?.removeEventListener("abort", leave)
       }
     },
-    /** The plan that goes on behind the decisions. */
-    decide: async (
+    /** The plan that goes on behind the answers. */
+    answer: async (
       chat: string,
-      decisions: readonly [ChatDecision, ...ReadonlyArray<ChatDecision>],
+      answers: readonly [ChatAnswer, ...ReadonlyArray<ChatAnswer>],
       own: unknown,
       known?: string
     ): Promise<OpenPlan> => {
       const kept = open.get(chat)
-      const planId = known ?? (await kept?.plan.planId) ?? (await waitingFor(decisions[0].taskId))
-      for (const { decision, note, taskId } of decisions) {
-        await bowline.plans.approve(planId, taskId, decision, { note })
-      }
+      const planId = known ?? (await kept?.plan.planId) ?? (await waitingFor(answers[0].taskId))
+      for (const answer of answers) await send(planId, answer)
       if (kept !== undefined && (await kept.plan.planId) === planId) return kept
       return keep(chat, bowline.attach(planId), own)
     },

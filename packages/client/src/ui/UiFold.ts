@@ -28,6 +28,8 @@ export interface EndedCall {
   readonly output: Json
   /** Somebody has rejected it: it was not made. */
   readonly isRejected: boolean
+  /** It was shown as one that the client makes. */
+  readonly isOwn: boolean
   /** Its progress was shown. */
   readonly hasProgress: boolean
 }
@@ -58,8 +60,12 @@ export interface Dialect<Event> {
   close(segment: Segment): ReadonlyArray<Event>
   /** Takes back segments of the step that runs; `kept` are its others. */
   retract(removed: ReadonlyArray<Segment>, kept: ReadonlyArray<Segment>): ReadonlyArray<Event>
-  /** Shows a call, before it is made or decided about. `parent` is the text of its step. */
-  show(call: FrameData<"task.started" | "approval.requested">, parent: Segment | undefined): ReadonlyArray<Event>
+  /** Shows a call, before it is made or decided about. `parent` is the text of its step, `isOwn` says that the client is to make it. */
+  show(
+    call: FrameData<"task.started" | "approval.requested">,
+    parent: Segment | undefined,
+    isOwn: boolean
+  ): ReadonlyArray<Event>
   start(call: FrameData<"task.started">): ReadonlyArray<Event>
   progress(data: FrameData<"task.progress">, started: FrameData<"task.started">): ReadonlyArray<Event>
   finish(call: EndedCall): ReadonlyArray<Event>
@@ -67,7 +73,9 @@ export interface Dialect<Event> {
   resolve(data: FrameData<"approval.resolved">): ReadonlyArray<Event>
   /** The plan has ended before somebody decided about the call. */
   settle(data: FrameData<"approval.requested">): ReadonlyArray<Event>
-  /** The stream ends, while the plan waits for decisions about these calls. */
+  /** The client is to make a call that was shown when an approval was asked for. */
+  hand(call: FrameData<"task.started">): ReadonlyArray<Event>
+  /** The stream ends, while the plan waits for decisions about these calls, or for results of the client. */
   pause(waiting: ReadonlyArray<FrameData<"approval.requested">>): ReadonlyArray<Event>
   complete(final: Final): ReadonlyArray<Event>
   fail(failure: Pick<Failure, "code" | "message" | "reason">): ReadonlyArray<Event>
@@ -75,12 +83,14 @@ export interface Dialect<Event> {
 
 /**
  * Turns the frames of a plan into the events of a UI protocol. Behind the end, and behind a pause, it gives none. With `behind` it first
- * gives none either: the client has seen the plan up to the approval requests of these calls.
+ * gives none either: the client has seen the plan up to the approval requests of these calls, and up to where the calls that it has `given`
+ * results of have waited for them.
  */
 export class UiFold<Event> {
   isOver = false
   readonly #dialect: Dialect<Event>
   readonly #behind: Set<string>
+  readonly #given: ReadonlySet<string>
   #hasBegun = false
   #model: string | null = null
   #step: number | undefined
@@ -90,11 +100,18 @@ export class UiFold<Event> {
   readonly #shown = new Set<string>()
   readonly #running = new Map<string, Running>()
   readonly #waiting = new Map<string, FrameData<"approval.requested">>()
+  readonly #asked = new Set<string>()
+  /** Calls whose result the client gives. */
+  readonly #awaited = new Set<string>()
   readonly #rejected = new Set<string>()
 
-  constructor(dialect: Dialect<Event>, behind: Iterable<string> = []) {
+  constructor(dialect: Dialect<Event>, behind: Iterable<string> = [], given: Iterable<string> = []) {
     this.#dialect = dialect
-    this.#behind = new Set(behind)
+    this.#given = new Set(given)
+    this.#behind = new Set([
+      ...Array.from(behind, (call) => `approval.requested ${call}`),
+      ...Array.from(this.#given, (call) => `waiting ${call}`)
+    ])
   }
 
   /** The events for a frame. */
@@ -103,18 +120,26 @@ export class UiFold<Event> {
     if (this.#behind.size === 0) return this.#read(frame)
     const step = this.#step
     const events = this.#read(frame)
-    if (frame.event === "approval.requested") this.#behind.delete(frame.data.task_id)
+    if ("task_id" in frame.data) this.#behind.delete(`${frame.event} ${frame.data.task_id}`)
     if (this.#behind.size > 0 && !this.isOver) return []
     const begun = this.#dialect.begin({ ...frame.data, model: this.#model }, step)
     return this.isOver ? [...begun, ...events] : begun
   }
 
-  /** Whether nothing goes on before somebody decides about a call, beside those that were decided just now. */
+  /** Whether nothing goes on before somebody decides about a call, or gives its result, beside those that were decided just now. */
   waits(decided: ReadonlySet<string>): boolean {
-    return !this.isOver && this.#running.size === 0 && this.#undecided(decided).length > 0
+    const isOpen = (call: string) => this.#awaited.has(call) && !this.#given.has(call)
+    const running = Array.from(this.#running.keys())
+    if (this.isOver || this.#behind.size > 0 || !running.every(isOpen)) return false
+    return running.length > 0 || this.waitsForDecision(decided)
   }
 
-  /** Ends the stream while only a decision is waited for. The plan goes on. */
+  /** Whether a call waits for a decision, beside those that were decided just now. */
+  waitsForDecision(decided: ReadonlySet<string>): boolean {
+    return this.#undecided(decided).length > 0
+  }
+
+  /** Ends the stream while only a decision or a result is waited for. The plan goes on. */
   pause(decided: ReadonlySet<string>): ReadonlyArray<Event> {
     this.isOver = true
     return [...this.#endStep(), ...this.#dialect.pause(this.#undecided(decided))]
@@ -157,11 +182,14 @@ export class UiFold<Event> {
         return this.#finish(frame.data)
       case "approval.requested":
         this.#waiting.set(frame.data.task_id, frame.data)
+        this.#asked.add(frame.data.task_id)
         return [...this.#show(frame.data), ...this.#dialect.request(frame.data)]
       case "approval.resolved":
         this.#waiting.delete(frame.data.task_id)
         if (frame.data.decision === "reject") this.#rejected.add(frame.data.task_id)
         return this.#dialect.resolve(frame.data)
+      case "waiting":
+        return this.#wait(frame.data)
       case "final":
         this.isOver = true
         return [...this.#endStep(), ...this.#dialect.complete(frame.data)]
@@ -213,16 +241,26 @@ export class UiFold<Event> {
     return step === undefined ? closed : [...closed, ...this.#dialect.endStep(step)]
   }
 
-  #show(call: FrameData<"task.started" | "approval.requested">): ReadonlyArray<Event> {
+  #show(call: FrameData<"task.started" | "approval.requested">, isOwn = false): ReadonlyArray<Event> {
     if (this.#shown.has(call.task_id)) return []
     this.#shown.add(call.task_id)
     const parent = this.#segments.findLast(({ kind }) => kind === "text")
-    return [...this.#close(), ...this.#dialect.show(call, parent)]
+    return [...this.#close(), ...this.#dialect.show(call, parent, isOwn)]
   }
 
   #start(started: FrameData<"task.started">): ReadonlyArray<Event> {
     this.#running.set(started.task_id, { started, artifacts: [], hasProgress: false })
+    // One that is refused never gets to the client.
+    if (started.kind === "client") return []
     return [...this.#show(started), ...this.#dialect.start(started)]
+  }
+
+  #wait({ kind, task_id }: FrameData<"waiting">): ReadonlyArray<Event> {
+    const running = task_id === null || kind !== "result" ? undefined : this.#running.get(task_id)
+    if (running === undefined) return []
+    const { started } = running
+    this.#awaited.add(started.task_id)
+    return this.#asked.has(started.task_id) ? this.#dialect.hand(started) : this.#show(started, true)
   }
 
   #progress(data: FrameData<"task.progress">): ReadonlyArray<Event> {
@@ -236,9 +274,14 @@ export class UiFold<Event> {
     const running = this.#running.get(data.task_id)
     if (running === undefined) return []
     this.#running.delete(data.task_id)
+    // The client has shown its own result.
+    if (this.#given.has(data.task_id)) return []
     const { artifacts, hasProgress, started } = running
     const isRejected = this.#rejected.has(data.task_id)
-    return this.#dialect.finish({ data, started, output: outputOf(artifacts), isRejected, hasProgress })
+    const isOwn = this.#awaited.has(data.task_id) && !this.#asked.has(data.task_id)
+    const output = outputOf(artifacts)
+    const shown = this.#show(started)
+    return [...shown, ...this.#dialect.finish({ data, started, output, isRejected, isOwn, hasProgress })]
   }
 
   #fail(data: FrameData<"error">): ReadonlyArray<Event> {

@@ -129,20 +129,4 @@ describe("an AG-UI agent through the client", () => {
       assert.strictEqual(yield* stateOf(url), "aborted")
     })
   )
-
-  it.live("refuses tools of the client, naming them", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([])
-      const tools = [{ name: "sail", description: "", parameters: {} }]
-      const error = yield* Effect.promise(() =>
-        agentAt(url)
-          .runAgent({ tools })
-          .then(
-            () => assert.fail("It runs"),
-            (error: unknown) => error
-          )
-      )
-      assert.include((error as Error).message, "sail")
-    })
-  )
 })

@@ -39,6 +39,7 @@ export interface WaitRow {
   readonly expires_at: string
   readonly tool_digest: string | null
   readonly known_tool: string | null
+  readonly mark: string | null
 }
 
 /** A wait for a time that a text has ended. */
@@ -106,7 +107,7 @@ export const changeTask = (
 const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
 
 export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
-  const { _tag, agent, data, input, message, schema, tool, ...rest } = wait
+  const { _tag, agent, data, input, mark, message, schema, tool, ...rest } = wait
   return {
     plan_id,
     ...rest,
@@ -115,6 +116,7 @@ export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _ta
     input: JSON.stringify(input),
     schema: jsonOrNull(schema),
     message: storableOrNull(message),
-    data: jsonOrNull(data)
+    data: jsonOrNull(data),
+    mark: storableOrNull(mark)
   }
 }

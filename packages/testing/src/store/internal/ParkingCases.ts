@@ -232,12 +232,12 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       yield* plans.requestAbort(running.plan.plan_id, "disconnect", true)
       assert.deepEqual(yield* plans.abortRequests(running.plan.replica), [])
       const preferences = { ...Given.preferences, on_disconnect: "continue" as const }
-      for (const given of [
-        [Given.farOff, preferences],
-        [Given.farOff, Given.preferences, false]
+      for (const [kept, needsReader] of [
+        [preferences, false],
+        [Given.preferences, false]
       ] as const) {
         const stays = yield* waiting()
-        yield* plans.commit([parking(stays.held, 0, ...given)])
+        yield* plans.commit([parking(stays.held, 0, Given.farOff, kept, needsReader)])
         yield* plans.requestAbort(stays.plan_id, "disconnect", true)
         assert.equal((yield* Given.get(stays.held)).state, "waiting")
       }
