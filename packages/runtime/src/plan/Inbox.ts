@@ -162,7 +162,7 @@ export class Inbox extends Context.Service<
       const ask = Effect.fnUntraced(function* (accepting: Accepting, { text }: TextEntry, owner: CallerName) {
         const { entry_id, plan_id } = accepting
         const before = yield* plans.get(owner, plan_id)
-        const { history: _, prior_summary: __, ...sent } = before.request ?? {}
+        const { call: _, history: __, prior_summary: ___, ...sent } = before.request ?? {}
         const request = decodeRequest({ ...sent, question: text, session_id: before.session_id })
         if (Option.isNone(request)) return yield* secretsGone
         const { preferences } = request.value

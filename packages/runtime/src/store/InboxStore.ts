@@ -84,6 +84,12 @@ export interface InboxContent {
 /** The inbox of a plan to which nothing was said. */
 export const emptyInbox = (plan_id: PlanId): InboxContent => ({ plan_id, count: 0, texts: [], settlements: [] })
 
+/** All entries of it. */
+export const entriesOf = ({ settlements, texts }: InboxContent): ReadonlyArray<EntryId> => [
+  ...texts.filter(({ isWithdrawn }) => !isWithdrawn).map(({ entry_id }) => entry_id),
+  ...settlements.map(({ given }) => given?.entry_id).filter((id) => id != null)
+]
+
 /** A wait of a plan that is taken over, and what has settled it. */
 export interface StoredWait extends OpenWait {
   readonly task_id: TaskId
