@@ -193,6 +193,7 @@ export interface PlanRequest {
     readonly on_busy?: "queue" | "reject" | "interrupt" | "steer"
     readonly approval?: "never" | "sensitive" | "always"
     readonly wait_timeout_ms?: number
+    readonly on_input_required?: "end" | "wait"
   }
 }
 

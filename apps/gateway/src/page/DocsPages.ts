@@ -1,22 +1,17 @@
-import { Api } from "@bowline/protocol/api/Api"
-import { Effect, Scope } from "effect"
+import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest } from "effect/http"
-import { HttpApiScalar } from "effect/http-api"
+import * as Etag from "../http/Etag.ts"
 import { answer, Refused } from "../http/Refusals.ts"
+import * as ApiAssets from "./ApiAssets.ts"
+import * as ApiPage from "./ApiPage.ts"
 import * as PageFiles from "./PageFiles.ts"
 
-/** Without what sends its reader to the maker of the page. The types of the page know only some of its settings. */
-const scalar = {
-  withDefaultFonts: false,
-  hideClientButton: true,
-  showDeveloperTools: "never",
-  agent: { disabled: true },
-  mcp: { disabled: true },
-  customCss: 'a[href*="scalar.com"] { display: none }'
-}
+const encoder = new TextEncoder()
 
-/** The page to read and try the API, wherever it is asked for. Nobody else is asked for its fonts. */
-const apiPage = HttpApiScalar.layer(Api, { path: "/*", scalar })
+const fileOf = (type: string, text: string): PageFiles.PageFile => {
+  const bytes = encoder.encode(text)
+  return { type: `${type}; charset=utf-8`, identity: { bytes, etag: Etag.of(bytes) } }
+}
 
 const notBuilt = answer(
   Effect.fail(new Refused({ code: "not_found", detail: "The documentation is not built: `npm start` builds it" }))
@@ -27,13 +22,18 @@ const namesOf = (path: string) =>
   path.endsWith("/") ? [`${path}index.html`] : [path, `${path}.html`, `${path}/index.html`]
 
 /**
- * The documentation under `/docs`, as `apps/docs` builds it, and the page of the API at `/docs/api`. That page is large, and the files are many:
- * the first request loads them, and the first one for a text compresses it. Where the documentation is not built, `/docs` is the page of the API.
+ * The documentation under `/docs`, as `apps/docs` builds it, and the page of the API at `/docs/api`. The files are many: the first request
+ * loads them, and the first one for a text compresses it. Where the documentation is not built, `/docs` is the page of the API.
  */
 export const layer = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const scope = yield* Effect.scope
-    const api = Effect.flatten(yield* Effect.cached(Scope.provide(HttpRouter.toHttpEffect(apiPage), scope)))
+    const made = (type: string, text: () => string) =>
+      Effect.map(Effect.cached(Effect.suspend(() => PageFiles.compress(fileOf(type, text())))), (file) =>
+        Effect.map(Effect.all([HttpServerRequest.HttpServerRequest, file]), ([request, file]) =>
+          PageFiles.respond(request, file, { status: 200, headers: PageFiles.ofPage })
+        )
+      )
+    const api = yield* made("text/html", ApiPage.render)
     let files = new Map<string, PageFiles.PageFile>()
     const loaded = Effect.suspend(() =>
       files.size > 0 ? Effect.succeed(files) : Effect.map(PageFiles.read("docs"), (read) => (files = new Map(read)))
@@ -55,6 +55,8 @@ export const layer = HttpRouter.use(
     })
 
     yield* router.add("GET", "/docs/api", api)
+    yield* router.add("GET", "/docs/api.css", yield* made("text/css", () => ApiAssets.style))
+    yield* router.add("GET", "/docs/api.js", yield* made("text/javascript", () => ApiAssets.script))
     yield* router.add("GET", "/docs/*", show)
   })
 )

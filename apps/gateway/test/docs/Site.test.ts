@@ -66,8 +66,16 @@ it.live("the documentation is served under /docs to everybody, with a policy tha
     }
     const api = yield* send(`${url}/docs/api`)
     assert.strictEqual(api.status, 200)
-    assert.include(api.text, "createApiReference")
-    assert.include(api.text, '"withDefaultFonts":false')
+    assert.include(api.text, "<code>GET /plans/{id}/events</code>")
+    assert.notMatch(api.text, /<script(?![^>]* src=)[^>]*>|<style|<[^>]* (?:style|on[a-z]+)="/)
+    for (const [path, type] of [
+      ["/docs/api.css", "text/css; charset=utf-8"],
+      ["/docs/api.js", "text/javascript; charset=utf-8"]
+    ] as const) {
+      const asset = yield* send(url + path)
+      assert.deepStrictEqual([asset.status, asset.headers.get("content-type")], [200, type])
+      assert.include(asset.headers.get("content-security-policy") ?? "", "default-src 'none'")
+    }
   })
 )
 

@@ -104,6 +104,8 @@ export interface Configs {
   readonly keyed: GatewayConfig["Service"]
 }
 
+const AcceptedText = Schema.fromJsonString(Schema.Struct({ plan_id: PlanId }))
+
 /** How one caller reaches a replica over its wire. */
 const clientOf = (
   site: Site,
@@ -143,6 +145,20 @@ const clientOf = (
       if (heard.responses.some((response) => response.plan === plan)) return response.cancel(plan)
       return Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf)))
     },
+    say: (plan, text, key) =>
+      ask(
+        {
+          method: "POST",
+          path: `/plans/${plan}/inbox`,
+          headers: { "content-type": "application/json", "idempotency-key": key }
+        },
+        JSON.stringify({ type: "text", ...text })
+      ).pipe(
+        Effect.flatMap(textOf),
+        Effect.flatMap((told) => Effect.orDie(Schema.decodeUnknownEffect(AcceptedText)(told))),
+        Effect.map(({ plan_id }) => plan_id),
+        Effect.scoped
+      ),
     decide: (plan, decision) =>
       Effect.gen(function* () {
         const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))

@@ -116,7 +116,8 @@ export const client = (
     },
     read: (plan, ...given) => ownerOf(plan).read(plan, ...given),
     cancel: (plan) => ownerOf(plan).cancel(plan),
-    decide: (plan, decision) => ownerOf(plan).decide(plan, decision)
+    decide: (plan, decision) => ownerOf(plan).decide(plan, decision),
+    say: (plan, text, key) => ownerOf(plan).say(plan, text, key)
   }
 }
 

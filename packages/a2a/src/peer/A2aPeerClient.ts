@@ -76,7 +76,8 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         )
         const talking = breakers.guard(agent.endpoint, onEvent, talk, resumes !== undefined)
         return yield* Effect.onExit(talking, (exit) => {
-          if (Exit.isSuccess(exit)) return Effect.void
+          // Of a question that nobody has answered in time, the task is still open.
+          if (Exit.isSuccess(exit)) return exit.value.state === "timed-out" ? cancelOpenTask() : Effect.void
           return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? dropRequest : cancelOpenTask()
         })
       }),

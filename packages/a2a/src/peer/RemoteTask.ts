@@ -51,7 +51,8 @@ export class RemoteTask {
   #isAbandoned = false
   readonly #link: PeerLink
   readonly #calls: PeerCalls
-  readonly #messageId: string
+  /** Of the message that was sent last, or is to be sent. */
+  #messageId: string
 
   constructor(link: PeerLink, calls: PeerCalls, { resumes, taskId }: Pick<PeerCall, "resumes" | "taskId">) {
     this.#messageId = taskId
@@ -66,6 +67,11 @@ export class RemoteTask {
 
   note({ id, state }: Task): void {
     this.#state = standingOf(state)._tag === "ended" ? none : sent(id)
+  }
+
+  /** From now on the task goes on with this message, the answer to what the peer has asked. */
+  goOn(messageId: string): void {
+    this.#messageId = messageId
   }
 
   /** An earlier call has told what was said before its message. */
@@ -134,8 +140,9 @@ export class RemoteTask {
 
   /** A request that may start the task leaves only while the call runs. */
   #message(ids: RemoteIds) {
+    const before = this.#state
     const tryLeave = () => {
-      this.#state = this.#isAbandoned ? none : sent(ids.taskId)
+      this.#state = this.#isAbandoned ? before : sent(ids.taskId)
       return !this.#isAbandoned
     }
     return { id: this.#messageId, tryLeave }
@@ -149,9 +156,11 @@ export class RemoteTask {
     return Effect.uninterruptibleMask((restore) =>
       Effect.gen({ self: this }, function* () {
         const connection = Scope.makeUnsafe()
+        // A task that asks is open, whatever becomes of the answer.
+        const before = this.#state
         const begun = Effect.tapError(Scope.provide(request, connection), ({ verdict }) =>
           Effect.sync(() => {
-            if (verdict === "unsent" || verdict === "refused") this.#state = none
+            if (verdict === "unsent" || verdict === "refused") this.#state = before
           })
         )
         const starting = yield* Effect.forkDetach(Effect.interruptible(begun), { startImmediately: true })

@@ -1,12 +1,13 @@
 import { Rpc, Untrusted } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
-import type { OpenTask, PeerCall, PeerResult, RemoteIds } from "@bowline/runtime/remote/PeerClient"
-import { Duration, Effect, Option, Schedule } from "effect"
+import type { OpenTask, PeerAnswer, PeerCall, PeerResult, RemoteIds } from "@bowline/runtime/remote/PeerClient"
+import { Duration, Effect, Option, Schedule, Schema, type Scope } from "effect"
 import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
-import type { Outgoing } from "../dialect/Codec.ts"
+import type { Outgoing, Params } from "../dialect/Codec.ts"
 import { failure, garbled, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { shownParts, type Verification } from "../identity/Verification.ts"
 import { Narration } from "../task/Narration.ts"
+import * as Question from "../task/Question.ts"
 import { standingOf } from "../task/Standing.ts"
 import type { Task } from "../task/Task.ts"
 import { resultText } from "../task/Words.ts"
@@ -55,19 +56,32 @@ const sendSchedule = Schedule.min([Schedule.exponential("50 millis"), Schedule.s
   Schedule.upTo({ duration: "5 seconds" })
 )
 
-const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLink, ids: RemoteIds): Outgoing => {
+const outgoing = (
+  { call: { agent, route, skill }, link }: Pick<RunningCall, "call" | "link">,
+  ids: RemoteIds,
+  messageId: string,
+  data: string | Params
+): Outgoing => ({
+  messageId,
+  content: typeof data === "string" || !link.takesTextOnly(skill.id) ? data : JSON.stringify(data),
+  ids,
+  referenceTaskIds: agent.reference_task_ids ?? [],
+  metadata: { skill_id: skill.id, bowline_hops: route.hops, bowline_via: route.via },
+  outputModes: skill.output_modes
+})
+
+/** The first message of a call. */
+const firstMessage = (running: RunningCall): Outgoing => {
+  const { input, skill, taskId } = running.call
   const words = skill.input_schema === undefined ? input["input"] : undefined
-  const args = link.takesTextOnly(skill.id) ? JSON.stringify(input) : input
-  const content = typeof words === "string" ? words : args
-  return {
-    messageId: taskId,
-    content,
-    ids,
-    referenceTaskIds: agent.reference_task_ids ?? [],
-    metadata: { skill_id: skill.id, bowline_hops: route.hops, bowline_via: route.via },
-    outputModes: skill.output_modes
-  }
+  return outgoing(running, running.ids, taskId, typeof words === "string" ? words : input)
 }
+
+const isObject = Schema.is(Schema.Record(Schema.String, Schema.Json))
+
+/** What somebody has answered. Not every dialect can write data that are no object. */
+const answerMessage = (running: RunningCall, ids: RemoteIds, { content, messageId }: PeerAnswer): Outgoing =>
+  outgoing(running, ids, messageId, typeof content === "string" || isObject(content) ? content : { value: content })
 
 /** The peer does not stream, whatever its card says: no such method, or an operation that it does not support. */
 const isNotStreaming = ({ reason }: ExchangeError): boolean =>
@@ -103,6 +117,7 @@ const makeWait = () => {
 const makeFollow = (
   { disclosure, link }: RunningCall,
   narration: Narration,
+  isAnswered: (task: Task) => boolean,
   poll: (taskId: string) => Effect.Effect<Task, ExchangeError>
 ): Follow => {
   const wait = makeWait()
@@ -111,7 +126,7 @@ const makeFollow = (
     const isStreamed = next !== undefined
     for (;;) {
       const standing = standingOf(task.state)
-      if (standing._tag === "ended" || standing._tag === "handed-back") {
+      if (standing._tag === "ended" || (standing._tag === "handed-back" && !isAnswered(task))) {
         return { _tag: "Over", task, state: standing.state, isOpen: standing._tag === "handed-back", isStreamed }
       }
       yield* disclosure.tell(narration.next(task))
@@ -125,17 +140,22 @@ const makeFollow = (
   })
 }
 
-/** Sends the message, and tells the ids of the task as soon as they are known. */
-const open = Effect.fnUntraced(function* ({ call, disclosure, ids, link, remote }: RunningCall) {
+/** Sends a message, once more where it provably did not reach the peer. */
+const deliver = ({ link, remote }: RunningCall, message: Outgoing) => {
+  const params = link.codec.sendParams(message)
+  const send = Effect.suspend(() => remote.send(params, message.ids))
+  return (link.streams ? Effect.catchIf(remote.stream(params, message.ids), isNotStreaming, () => send) : send).pipe(
+    Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" })
+  )
+}
+
+/** Sends the first message, and tells the ids of the task as soon as they are known. */
+const open = Effect.fnUntraced(function* (running: RunningCall) {
+  const { disclosure, ids } = running
   const tellIds = (remoteTaskId: string | null, remoteContextId: string | null) =>
     disclosure.tell([{ _tag: "Accepted", remoteTaskId, remoteContextId }])
   if (ids.taskId !== null) yield* tellIds(ids.taskId, ids.contextId)
-  const params = link.codec.sendParams(outgoing(call, link, ids))
-  const send = Effect.suspend(() => remote.send(params, ids))
-  const opened = yield* (
-    link.streams ? Effect.catchIf(remote.stream(params, ids), isNotStreaming, () => send) : send
-  ).pipe(
-    Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }),
+  const opened = yield* deliver(running, firstMessage(running)).pipe(
     // The peer never got the message. A task that it handed back earlier still waits.
     Effect.tapError((error) => (neverArrived(error) ? tellIds(null, null) : Effect.void))
   )
@@ -169,37 +189,72 @@ const verify = Effect.fnUntraced(function* (
   return yield* failure("garbled", new Untrusted({ message }))
 })
 
+/** Asks what the peer asks, without the secrets of the call. A question that has to be verified and is not fails the call. */
+const askUser = Effect.fnUntraced(function* (
+  running: RunningCall,
+  answer: NonNullable<PeerCall["answer"]>,
+  narration: Narration,
+  task: Task
+) {
+  const { call, disclosure, link } = running
+  if (call.agent.trust?.verify_did === true) yield* verify(running, task)
+  yield* disclosure.tell(narration.next(task))
+  const { data, mark, message } = Question.questionOf(task)
+  const { redaction } = link.target.auth
+  return yield* answer({
+    mark,
+    message: yield* disclosure.finish(message),
+    ...(data !== undefined && { data: redaction.json(data) })
+  })
+})
+
 /**
  * Makes one call of a peer over its link: from the message, or from a task that another process started, to the end of the
- * task, or to the state in which the peer hands it back.
+ * task, or to the state in which the peer hands it back. What the peer asks on the way is answered in the same task, if somebody answers.
  */
 export const runCall = Effect.fnUntraced(function* (running: RunningCall): Effect.fn.Return<PeerResult, ExchangeError> {
   const { call, disclosure, link, remote } = running
-  const { pause, poll } = yield* Polling.make((taskId) => remote.get(taskId))
   const isVerified = call.agent.trust?.verify_did === true
   const narration = new Narration(isVerified)
-  const follow = makeFollow(running, narration, poll)
+  let answered: string | undefined
 
-  const followAgain = ({ task, taskId }: Lost) =>
-    pause().pipe(
-      Effect.andThen(resubscribe(running, taskId)),
-      Effect.flatMap((opened) => follow(Option.getOrElse(opened, () => ({ task }))))
-    )
+  /** Follows the task from what opens it until it is over for the caller. `isWhole`: its stream has the whole task. */
+  const reach = Effect.fnUntraced(function* (
+    begin: Effect.Effect<Opened, ExchangeError, Scope.Scope> | OpenTask,
+    isWhole: boolean
+  ): Effect.fn.Return<Over, ExchangeError> {
+    const { pause, poll } = yield* Polling.make((taskId) => remote.get(taskId))
+    const follow = makeFollow(running, narration, (task) => Question.isStill(task, answered), poll)
+    const followAgain = ({ task, taskId }: Lost) =>
+      pause().pipe(
+        Effect.andThen(resubscribe(running, taskId)),
+        Effect.flatMap((opened) => follow(Option.getOrElse(opened, () => ({ task }))))
+      )
+    /** Of the task nothing is known but that another process started it. */
+    const resume = ({ taskId }: OpenTask) =>
+      (link.streams ? resubscribe(running, taskId) : Effect.succeedNone).pipe(
+        Effect.flatMap(
+          Option.match({ onSome: Effect.succeed, onNone: () => Effect.map(poll(taskId), (task) => ({ task })) })
+        )
+      )
+    let end = yield* Effect.scoped(Effect.flatMap(Effect.isEffect(begin) ? begin : resume(begin), follow))
+    const isComplete = isWhole && end._tag === "Over"
+    while (end._tag === "Lost") end = yield* Effect.scoped(followAgain(end))
+    return isComplete || !end.isStreamed ? end : { ...end, task: yield* fetchWhole(running, end) }
+  })
 
-  /** Of the task nothing is known but that another process started it. */
-  const resume = ({ taskId }: OpenTask) =>
-    (link.streams ? resubscribe(running, taskId) : Effect.succeedNone).pipe(
-      Effect.flatMap(
-        Option.match({ onSome: Effect.succeed, onNone: () => Effect.map(poll(taskId), (task) => ({ task })) })
-      ),
-      Effect.flatMap(follow)
-    )
-
-  const { resumes } = call
-  let end = yield* Effect.scoped(resumes === undefined ? Effect.flatMap(open(running), follow) : resume(resumes))
-  const isWhole = end._tag === "Over" && resumes === undefined
-  while (end._tag === "Lost") end = yield* Effect.scoped(followAgain(end))
-  const task = isWhole || !end.isStreamed ? end.task : yield* fetchWhole(running, end)
+  const { answer, resumes } = call
+  let end = yield* reach(resumes ?? open(running), resumes === undefined)
+  while (answer !== undefined && end.state === "input-required" && end.task.id !== null) {
+    const { contextId, id: taskId } = end.task
+    const given = yield* askUser(running, answer, narration, end.task)
+    if (given === "expired") return { state: "timed-out", content: "", verified: "unknown" }
+    if (given === undefined) break
+    answered = Question.markOf(end.task)
+    remote.goOn(given.messageId)
+    end = yield* reach(deliver(running, answerMessage(running, { taskId, contextId }, given)), false)
+  }
+  const { task } = end
   const verified = isVerified ? yield* verify(running, task) : "unknown"
   yield* disclosure.tell(narration.end(task, verified))
   const content = yield* disclosure.finish(resultText(task, end.isOpen && !isVerified))

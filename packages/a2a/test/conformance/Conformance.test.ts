@@ -6,6 +6,7 @@ import type { Network } from "@bowline/testing/http/Network"
 import { Effect, Layer, Logger, type Scope } from "effect"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 import { cases } from "./Cases.ts"
+import { questionCases } from "./QuestionCases.ts"
 import * as ScriptedServer from "./ScriptedServer.ts"
 import * as Sdk03Server from "./Sdk03Server.ts"
 import * as Sdk10Server from "./Sdk10Server.ts"
@@ -33,7 +34,7 @@ describe.concurrent.each(servers)("a call of a server of %s", (_, serve) => {
     ["polls", false],
     ["streams", true]
   ] as const)("that %s", (_, streams) => {
-    for (const { test, title } of cases) {
+    for (const { test, title } of [...cases, ...questionCases]) {
       it.live(title, () =>
         Effect.clockWith((real) => test((acts, clock = real) => serve({ acts, clock, streams }))).pipe(
           Effect.provide(sockets)

@@ -15,6 +15,8 @@ export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 /** What happens to a plan whose session has another one: it waits, is refused, ends the other one (`superseded`), or is said to it instead. */
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt", "steer"])
 export type OnBusy = typeof OnBusy.Type
+/** What becomes of a call whose peer or MCP server asks something: it ends with the question, or it waits for the answer. */
+export const OnInputRequired = Schema.Literals(["end", "wait"])
 
 /** What the final answer has to be: any text, or JSON that matches a JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
 export const ResponseFormat = Schema.Union([
@@ -34,7 +36,8 @@ const defaults = {
   on_disconnect: "cancel",
   on_busy: "queue",
   approval: "sensitive",
-  wait_timeout_ms: 86_400_000
+  wait_timeout_ms: 86_400_000,
+  on_input_required: "end"
 } as const
 
 /** How a plan is to be run, as far as somebody has said it. Times in milliseconds. The contract names the defaults. */
@@ -51,7 +54,8 @@ export const GivenPreferences = Schema.Struct({
   disconnect_grace_ms: Schema.optionalKey(intBetween(0, 600_000)),
   on_busy: Schema.optionalKey(OnBusy.annotate({ default: defaults.on_busy })),
   approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval })),
-  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms }))
+  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms })),
+  on_input_required: Schema.optionalKey(OnInputRequired.annotate({ default: defaults.on_input_required }))
 })
 export type GivenPreferences = typeof GivenPreferences.Type
 
@@ -132,7 +136,7 @@ export type Legs = typeof Legs.Type
  *
  * @example
  * ```ts
- * import { ClientTool, HistoryEntry, Metadata, OnDisconnect, PlanBody, PlanRequest, resolve, WaitTimeoutMs } from "@bowline/domain/plan/PlanRequest"
+ * import { ClientTool, HistoryEntry, Metadata, OnDisconnect, OnInputRequired, PlanBody, PlanRequest, resolve, WaitTimeoutMs } from "@bowline/domain/plan/PlanRequest"
  * import { Schema } from "effect"
  *
  * // What a caller may post, and what an app may ask for.
@@ -143,7 +147,7 @@ export type Legs = typeof Legs.Type
  *   history: [HistoryEntry.make({ role: "user", content: "We leave tomorrow." })],
  *   metadata: Metadata.make({ ticket: "7" }),
  *   tools: [ClientTool.make({ name: "pick_boat", input_schema: {}, wait_timeout_ms: WaitTimeoutMs.make(60_000) })],
- *   preferences: { on_disconnect: OnDisconnect.make("continue") }
+ *   preferences: { on_disconnect: OnDisconnect.make("continue"), on_input_required: OnInputRequired.make("wait") }
  * })
  *
  * console.log(resolve(request).preferences.timeout_ms)

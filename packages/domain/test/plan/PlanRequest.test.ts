@@ -32,7 +32,8 @@ describe("PlanRequest", () => {
       on_disconnect: "cancel",
       on_busy: "queue",
       approval: "sensitive",
-      wait_timeout_ms: 86_400_000
+      wait_timeout_ms: 86_400_000,
+      on_input_required: "end"
     })
     assert.deepStrictEqual(request.preferences, {})
     assert.deepInclude(request.agents[0], { auth: { type: "none" }, dialect: "auto" })

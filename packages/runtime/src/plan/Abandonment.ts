@@ -5,6 +5,8 @@ import { type MessagePart, type NewMessage, MessageId } from "@bowline/domain/se
 import { notMade, unknownEffect } from "../provider/LegalHistory.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import * as PlanGist from "../store/PlanGist.ts"
+import { entriesOf, type InboxContent } from "../store/InboxStore.ts"
+import { entryChanged } from "../planner/PlanInbox.ts"
 import type { AbandonedPlan, PlanChange, PlanCommit } from "../store/PlanStore.ts"
 import { headOf } from "../planner/Resumption.ts"
 
@@ -12,10 +14,11 @@ const error = { code: "interrupted", message: "The process that ran the call is 
 
 /**
  * The end of a plan that no process can resume: it is over, and the effect of its open calls is unknown. `text` is the part of an
- * unfinished answer that readers have seen. The history keeps it as partial text.
+ * unfinished answer that readers have seen. The history keeps it as partial text. Nothing of the plan's `inbox` is taken any more.
  */
 export const settlement = (
   abandoned: AbandonedPlan,
+  inbox: InboxContent,
   gist: PlanGist.PlanGist | undefined,
   text: string,
   now: number,
@@ -26,6 +29,7 @@ export const settlement = (
   const at = fromMillis(now)
   const head = headOf(abandoned)
   const { plan_id, session_id, stage, model, steps, tool_calls, retries, usage, cost_usd } = plan
+  const untaken = entriesOf(inbox)
   const outcome: Outcome = {
     state: "failed",
     error: {
@@ -33,7 +37,8 @@ export const settlement = (
       message: "The process that ran the plan is gone",
       retryable: true,
       stage,
-      ...(text === "" ? {} : { data: { partial: true } })
+      ...(text === "" ? {} : { data: { partial: true } }),
+      ...(untaken.length === 0 ? {} : { untaken })
     }
   }
   const append = (role: NewMessage["role"], part: MessagePart): PlanChange => ({
@@ -80,9 +85,11 @@ export const settlement = (
       ...changes,
       ...results,
       ...partial,
+      ...untaken.map((id) => entryChanged(id, "untaken")),
       { _tag: "Settled", outcome, progress, at },
       PlanGist.summed(gist && PlanGist.add(gist, events, at))
     ],
-    events: fromEvents(head.seq + 1, at > head.at ? at : head.at, events)
+    events: fromEvents(head.seq + 1, at > head.at ? at : head.at, events),
+    inbox: { seen: inbox.count, closes: true }
   }
 }

@@ -8,6 +8,7 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import * as Resumption from "../planner/Resumption.ts"
+import { emptyInbox, type InboxContent, InboxStore } from "../store/InboxStore.ts"
 import { Notices } from "../store/Notices.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import { type AbandonedPlan, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
@@ -26,6 +27,7 @@ interface Ending {
   readonly abandoned: AbandonedPlan
   /** Holds the session's lease, so that nobody takes the plan over again. */
   readonly scope: Scope.Closeable
+  readonly gist: PlanGist.PlanGist | undefined
   commit: PlanCommit
   /** How long the next try waits, and when it comes. Times in milliseconds. */
   pause: number
@@ -36,6 +38,7 @@ interface Parts {
   readonly store: PlanStore["Service"]
   readonly lock: SessionLock["Service"]
   readonly notices: Notices["Service"]
+  readonly inboxes: InboxStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly permissions: typeof Permissions.Service
   readonly presets: typeof Presets.Service
@@ -64,6 +67,7 @@ export class Endings {
       store: yield* PlanStore,
       lock: yield* SessionLock,
       notices: yield* Notices,
+      inboxes: yield* InboxStore,
       peers: yield* PeerClient,
       permissions: yield* Permissions,
       presets: yield* Presets,
@@ -83,15 +87,14 @@ export class Endings {
 
   /** Prepares the end of a plan that was just taken over: it is due at once. */
   readonly begin = Effect.fnUntraced(function* (this: Endings, abandoned: AbandonedPlan) {
-    const { lock, store, uuid, scope: parent } = this.#parts
+    const { lock, store, scope: parent } = this.#parts
     const { plan, guard } = abandoned
-    const now = yield* Clock.currentTimeMillis
     const earlier = this.#endings.get(plan.plan_id)
     if (earlier !== undefined) yield* this.#drop(earlier)
     const scope = yield* Scope.fork(parent)
     const gist = yield* PlanGist.resume(store, abandoned)
-    const commit = Abandonment.settlement(abandoned, gist, Resumption.shownText(abandoned), now, uuid)
-    const ending: Ending = { abandoned, scope, commit, pause: 0, due: yield* Monotonic.now }
+    const commit = yield* this.#settlement(abandoned, abandoned.inbox, gist, Resumption.shownText(abandoned))
+    const ending: Ending = { abandoned, scope, gist, commit, pause: 0, due: yield* Monotonic.now }
     this.#endings.set(plan.plan_id, ending)
     if (guard._tag !== "Held") return
     // The replica that has the session now ends the plan. The next write here is refused.
@@ -108,11 +111,16 @@ export class Endings {
     const { store, peers, notices, permissions, presets } = this.#parts
     const { abandoned, commit } = ending
     const { plan_id } = commit
-    const refused = yield* store
+    const committed = yield* store
       .commit([commit])
       .pipe(Effect.tapError(({ reason }) => (reason.isRetryable ? Effect.void : this.#postpone(ending))))
+    if (committed.get(plan_id) === "unread") {
+      const text = Resumption.shownText(abandoned)
+      ending.commit = yield* this.#settlement(abandoned, yield* this.#inboxOf(abandoned), ending.gist, text)
+      return yield* this.write(ending)
+    }
     yield* this.#drop(ending)
-    if (refused.has(plan_id)) return
+    if (committed.get(plan_id) === "refused") return
     const open = abandoned.tasks.filter(({ state }) => state === "running")
     const { owner, plan, route } = abandoned
     const permission = permissions.forCaller(owner)
@@ -123,11 +131,27 @@ export class Endings {
 
   /** The store would reject the same commit again. The next commit has no text, and the pauses between later tries grow. */
   readonly #postpone = Effect.fnUntraced(function* (this: Endings, ending: Ending) {
-    const now = yield* Clock.currentTimeMillis
     ending.due = (yield* Monotonic.now) + ending.pause
     ending.pause = Math.min(Math.max(2 * ending.pause, leastPause), mostPause)
-    ending.commit = Abandonment.settlement(ending.abandoned, undefined, "", now, this.#parts.uuid)
+    const { inbox } = ending.abandoned
+    ending.commit = yield* this.#settlement(ending.abandoned, inbox, undefined, "")
   })
+
+  #settlement(
+    abandoned: AbandonedPlan,
+    inbox: InboxContent,
+    gist: PlanGist.PlanGist | undefined,
+    text: string
+  ): Effect.Effect<PlanCommit> {
+    return Effect.map(Clock.currentTimeMillis, (now) =>
+      Abandonment.settlement(abandoned, inbox, gist, text, now, this.#parts.uuid)
+    )
+  }
+
+  /** What was said to the plan, also since it was taken over. */
+  #inboxOf({ plan: { plan_id } }: AbandonedPlan): Effect.Effect<InboxContent, StorageError> {
+    return Effect.map(this.#parts.inboxes.read([{ plan_id, seen: -1 }]), ([content]) => content ?? emptyInbox(plan_id))
+  }
 
   #drop({ abandoned, scope }: Ending): Effect.Effect<void> {
     this.#endings.delete(abandoned.plan.plan_id)

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Decision, GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import type { Entry, NewEntry, TextEntry } from "@bowline/domain/plan/Inbox"
+import type { AnswerEntry, Entry, NewEntry, TextEntry } from "@bowline/domain/plan/Inbox"
 import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
@@ -143,10 +143,12 @@ export class Inbox extends Context.Service<
       /** Refuses what does not match the schema of what waits. */
       const check = Effect.fnUntraced(function* (by: Decider, plan_id: PlanId, entry: NewEntry) {
         if (entry.type === "text") return
-        const issue = shapeIssue(entry)
-        if (issue !== undefined) return yield* issue
         const wait = yield* store.find({ plan_id, task_id: entry.task_id }, ownerOf(by))
         if (wait.kind !== settles[entry.type]) return
+        // The question that it names is settled, or is none: the store says which.
+        if (entry.type === "answer" && (entry.round ?? wait.round) !== wait.round) return
+        const issues = shapeIssues(entry, wait)
+        if (issues.length > 0) return yield* new InvalidRequest({ issues })
         const checked = toCheck(entry)
         const schema = schemaOf(wait)
         if (checked === undefined || schema === undefined) return
@@ -160,7 +162,7 @@ export class Inbox extends Context.Service<
       const ask = Effect.fnUntraced(function* (accepting: Accepting, { text }: TextEntry, owner: CallerName) {
         const { entry_id, plan_id } = accepting
         const before = yield* plans.get(owner, plan_id)
-        const { history: _, prior_summary: __, ...sent } = before.request ?? {}
+        const { call: _, history: __, prior_summary: ___, ...sent } = before.request ?? {}
         const request = decodeRequest({ ...sent, question: text, session_id: before.session_id })
         if (Option.isNone(request)) return yield* secretsGone
         const { preferences } = request.value
@@ -239,19 +241,47 @@ const keyedId = (texts: ReadonlyArray<string>): EntryId => {
 
 type Settling = Exclude<NewEntry, TextEntry>
 
-const issueOf = (field: string, message: string) => new InvalidRequest({ issues: [{ path: [field], message }] })
+type Issues = ReadonlyArray<InvalidRequest["issues"][number]>
 
-/** What is wrong with an entry whatever it is for. */
-const shapeIssue = (entry: Settling): InvalidRequest | undefined => {
-  if (entry.type === "decision" && entry.decision === "reject") {
-    if (entry.input !== undefined) return issueOf("input", "Expected other arguments only with the decision approve")
-    if (entry.remember !== undefined) return issueOf("remember", "Expected it only with the decision approve")
+const unless = (isRight: boolean, field: string, message: string): Issues =>
+  isRight ? [] : [{ path: [field], message }]
+
+/** What is wrong with the fields of an answer to a peer, a form, or a question that sends the person to a URL. */
+const answerIssues = ({ action, data, text }: AnswerEntry, { schema, url }: OpenWait): Issues => {
+  if (schema === null && url === null) {
+    return [
+      ...unless(action === undefined, "action", "Expected it only in the answer to an elicitation"),
+      ...unless(text !== undefined || data !== undefined, "text", "Expected a text, or data"),
+      ...unless(text === undefined || data === undefined, "data", "Expected either a text or data")
+    ]
   }
-  if (entry.type !== "answer") return undefined
-  if (entry.text === undefined && entry.data === undefined && entry.action === undefined) {
-    return issueOf("text", "Expected a text, data, or an action")
+  const noText = unless(text === undefined, "text", "Expected no text: the question takes an action, and data")
+  if (url !== null) {
+    return [
+      ...noText,
+      ...unless(action !== undefined, "action", "Expected accept, decline or cancel"),
+      ...unless(data === undefined, "data", "Expected no data: the question sends the person to a URL")
+    ]
   }
-  return undefined
+  const isAccepted = action === undefined || action === "accept"
+  return [
+    ...noText,
+    ...unless(
+      isAccepted === (data !== undefined),
+      "data",
+      `Expected ${isAccepted ? "the content of the form" : `none with the action ${action}`}`
+    )
+  ]
+}
+
+/** What is wrong with the fields of an entry that is to settle this. */
+const shapeIssues = (entry: Settling, wait: OpenWait): Issues => {
+  if (entry.type === "answer") return answerIssues(entry, wait)
+  if (entry.type !== "decision" || entry.decision === "approve") return []
+  return [
+    ...unless(entry.input === undefined, "input", "Expected other arguments only with the decision approve"),
+    ...unless(entry.remember === undefined, "remember", "Expected it only with the decision approve")
+  ]
 }
 
 /** The part of an entry that has to match a schema. */

@@ -32,12 +32,12 @@ const request = (
   const known_tool = why === "description_changed" ? (trust?.known ?? null) : null
   const known = why === undefined ? resumed?.waits.get(task_id) : undefined
   const expires_at = known?.expires_at ?? fromMillis(now + asked.preferences.wait_timeout_ms)
-  const wait: Wait = { task_id, kind: "approval", expires_at }
+  const wait: Wait = { task_id, kind: "approval", round: 1, expires_at }
   if (why === undefined) {
     journal.append([progressed], [])
     return wait
   }
-  const nothing = { message: null, data: null, url: null }
+  const nothing = { message: null, data: null, url: null, mark: null }
   const call = { task_id, tool, agent, input, why, schema: inputSchema, expires_at }
   journal.append(
     [{ _tag: "WaitOpened", kind: "approval", round: 1, ...call, ...nothing, tool_digest, known_tool }, progressed],

@@ -121,6 +121,8 @@ const addSkills = Effect.fnUntraced(function* (
   const found = yield* Effect.forEach(agents, (agent) => skillsOf(given, agent), {
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))
+  const waits = run.given.request.preferences.on_input_required === "wait"
+  const shared = { peers, left, route, waits }
   const notices: Array<Notice> = []
   const unreachable: Array<string> = []
   for (const [index, agent] of agents.entries()) {
@@ -136,7 +138,7 @@ const addSkills = Effect.fnUntraced(function* (
     }
     const missing: Array<MissingTool> = []
     for (const skill of skills.success) {
-      const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
+      const tool = PeerTools.fromSkill(shared, agent, skill)
       const reason = (agent.skills === undefined ? obstacle(skill, tools.offered.size) : undefined) ?? tools.add(tool)
       if (reason !== undefined && (isNamed || reason !== notAllowed)) missing.push({ tool: tool.name, reason })
       // To look at the schemas of a card takes time, in which others are served.
@@ -148,7 +150,7 @@ const addSkills = Effect.fnUntraced(function* (
   for (const { agent: name, skill, state, tool } of run.given.resumed?.tasks ?? []) {
     const agent = agents.find((agent) => agent.name === name)
     if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
-    tools.add(PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
+    tools.add(PeerTools.fromSkill(shared, agent, { id: skill }))
   }
   return { unreachable, notices }
 })

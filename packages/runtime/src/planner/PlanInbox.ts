@@ -17,7 +17,7 @@ export const entryChanged = (
 ): PlanChange => ({ _tag: "EntryChanged", entry_id, state, step: rest.step ?? null, moved_to: rest.moved_to ?? null })
 
 /** What a call waits for, and until when (ISO 8601 in UTC). */
-export type Wait = Pick<StoredWait, "task_id" | "kind" | "expires_at">
+export type Wait = Pick<StoredWait, "task_id" | "kind" | "round" | "expires_at">
 
 /** How long a plan waits that is told of news and finds none. */
 const pause = "100 millis"
@@ -45,6 +45,8 @@ export class PlanInbox {
   readonly #waiting = new Map<TaskId, { readonly wait: Wait; readonly settled: Deferred.Deferred<Settlement> }>()
   /** Entries that the store may still show as accepted although the plan has used them. */
   readonly #used = new Set<EntryId>()
+  /** Answers to questions that are asked no more. */
+  readonly #outdated: Array<EntryId> = []
   readonly #urgent = Latch.makeUnsafe(false)
   readonly plan_id: PlanId
   /** Called whenever a call begins to wait. */
@@ -142,12 +144,13 @@ export class PlanInbox {
     return this.#settlements.has(task_id)
   }
 
-  /** Waits for what settles the call. */
+  /** Waits for what settles this question of the call. */
   wait(wait: Wait): Effect.Effect<Settlement> {
-    const { task_id } = wait
+    const { round, task_id } = wait
     return Effect.suspend(() => {
       const known = this.#settlements.get(task_id)
-      if (known !== undefined) return Effect.succeed(known)
+      if (known?.round === round) return Effect.succeed(known)
+      if (known !== undefined) this.#outdate(known)
       return Effect.acquireUseRelease(
         Effect.sync(() => {
           const settled = Deferred.makeUnsafe<Settlement>()
@@ -160,6 +163,14 @@ export class PlanInbox {
         () => Effect.sync(() => this.#waiting.delete(task_id))
       )
     })
+  }
+
+  /** The call asks something else by now: nobody uses the answer. */
+  #outdate({ given, task_id }: Settlement): void {
+    this.#settlements.delete(task_id)
+    if (given?.entry_id == null) return
+    this.#used.add(given.entry_id)
+    this.#outdated.push(given.entry_id)
   }
 
   /** The change that says that the call has used what has settled it. The caller appends it with what it has come to. */
@@ -211,6 +222,6 @@ export class PlanInbox {
     const asking = isCompleted ? this.#texts.filter((text) => text.else === "ask") : []
     const unused = Array.from(this.#settlements.values(), ({ given }) => given?.entry_id).filter((id) => id != null)
     const others = this.#texts.filter((text) => !asking.includes(text)).map(({ entry_id }) => entry_id)
-    return { asking, untaken: [...others, ...unused] }
+    return { asking, untaken: [...others, ...unused, ...this.#outdated] }
   }
 }

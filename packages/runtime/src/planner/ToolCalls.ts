@@ -111,7 +111,9 @@ class StepCalls {
       const { deadline, endsAt } = this.#run.given
       // Another process has started it, by another clock. What is left of the plan says how late it is by the clock of the deadline.
       const now = deadline - (endsAt - begun)
-      const before = remote_task_id === null ? 0 : Math.max(now - Date.parse(started_at), 0)
+      // Of a call that has asked something nobody knows how long it waited for the answer.
+      const hasAsked = this.#run.given.resumed?.waits.get(prepared.part.task_id)?.kind === "answer"
+      const before = remote_task_id === null || hasAsked ? 0 : Math.max(now - Date.parse(started_at), 0)
       return yield* this.#dispatch(prepared, place, did, begun - before)
     }
     // Before it starts: what is refused is stored with its end, or not at all.
@@ -174,8 +176,10 @@ class StepCalls {
     tasks.resume(part.task_id)
     if (left <= 0) return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis)
     const time = new CallTime(left)
+    const wait = given.resumed?.waits.get(part.task_id)
     const call = tool.call({
       input,
+      asked: wait?.kind === "answer" ? wait : undefined,
       ask: (question) => place.leave(time.stop(this.#ask(prepared, question))),
       taskId: part.task_id,
       resumes,
@@ -203,7 +207,8 @@ class StepCalls {
     const run = this.#run
     const { task_id } = part
     const { journal, request, resumed } = run.given
-    const { kind, round, schema, timeoutMs = request.preferences.wait_timeout_ms, ...said } = question
+    const { kind, mark, round, schema, ...shown } = question
+    const { timeoutMs = request.preferences.wait_timeout_ms, ...said } = shown
     const known = resumed?.waits.get(task_id)
     const opened = known?.kind === kind && known.round === round ? known : undefined
     const used = run.inbox.hasSettled(task_id) ? undefined : opened?.settlement
@@ -211,7 +216,7 @@ class StepCalls {
       yield* journal.keepUp
       const call = { task_id, kind, round, tool: part.tool, agent: tool.agent, input, expires_at }
       const { data = null, message = null, url = null } = said
-      const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null }
+      const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null, mark: mark ?? null }
       journal.append(
         [{ _tag: "WaitOpened", ...call, ...rest }, run.progressed(run.stage)],
         [{ event: "waiting", data: { ...call, ...said } }]
@@ -221,7 +226,7 @@ class StepCalls {
       const expires_at = opened?.expires_at ?? fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
       if (opened === undefined) yield* open(expires_at)
       else journal.append([run.progressed(run.stage)], [])
-      const settlement = yield* run.inbox.wait({ task_id, kind, expires_at })
+      const settlement = yield* run.inbox.wait({ task_id, kind, round, expires_at })
       journal.append(run.inbox.use(settlement), [])
       // Before anything is done with it: so it is used in this call, whoever finishes that.
       yield* journal.flush

@@ -45,6 +45,24 @@ export interface PeerCall {
   /** Whether the next process continues the remote task: then an interruption of the call does not cancel it. */
   readonly isHandedOver?: (() => boolean) | undefined
   readonly route: Route
+  /**
+   * Answers what the peer asks in the middle of its task: the answer is sent in the same remote task. Undefined hands the task back, as it is where
+   * nobody can be asked; `expired` ends the call as `timed-out`, and cancels the task.
+   */
+  readonly answer?: ((question: PeerQuestion) => Effect.Effect<PeerAnswer | "expired" | undefined>) | undefined
+}
+
+/** What a peer asks. The `mark` tells the question from the peer's others, also in another process. */
+export interface PeerQuestion {
+  readonly mark: string
+  readonly message: string
+  readonly data?: Schema.Json
+}
+
+/** What somebody has answered, and the id of the message that says it: a peer that gets it twice sees that it is one. */
+export interface PeerAnswer {
+  readonly messageId: string
+  readonly content: Schema.Json
 }
 
 /** A remote task that the peer works at. */
@@ -91,9 +109,9 @@ export type PeerEvent =
       readonly name?: string
     }
 
-/** The last state of the task, and all that the peer said, as text for the model. */
+/** The last state of the task, and all that the peer said, as text for the model. `timed-out`: nobody has answered the peer's question. */
 export interface PeerResult {
-  readonly state: Exclude<TaskState, "timed-out" | "interrupted" | "invalid">
+  readonly state: Exclude<TaskState, "interrupted" | "invalid">
   readonly content: string
   readonly verified: Verified
 }

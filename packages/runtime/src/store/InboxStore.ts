@@ -26,6 +26,8 @@ export interface OpenWait {
   readonly tool: string
   /** The JSON Schema of what the entry brings: of a call's other arguments, of a result, or of a form. */
   readonly schema: Schema.Json | null
+  /** Where the question sends the person. */
+  readonly url: string | null
 }
 
 /** Something that is said to a plan. `owner` is the caller whose plan it has to be; without one it may be anybody's. */
@@ -80,10 +82,18 @@ export interface InboxContent {
 /** The inbox of a plan to which nothing was said. */
 export const emptyInbox = (plan_id: PlanId): InboxContent => ({ plan_id, count: 0, texts: [], settlements: [] })
 
+/** All entries of it. */
+export const entriesOf = ({ settlements, texts }: InboxContent): ReadonlyArray<EntryId> => [
+  ...texts.filter(({ isWithdrawn }) => !isWithdrawn).map(({ entry_id }) => entry_id),
+  ...settlements.map(({ given }) => given?.entry_id).filter((id) => id != null)
+]
+
 /** A wait of a plan that is taken over, and what has settled it. */
 export interface StoredWait extends OpenWait {
   readonly task_id: TaskId
   readonly expires_at: string
+  /** By what the tool knows its question again, see `CallQuestion`. */
+  readonly mark: string | null
   readonly settlement: Settlement | undefined
 }
 
@@ -111,11 +121,12 @@ export const settles = { result: "result", answer: "answer", decision: "approval
 /** Whether an entry has come twice. */
 export const isSame = (a: NewEntry, b: NewEntry): boolean => canonicalJson(a) === canonicalJson(b)
 
-/** Whether two entries say the same about a call. A note is no part of a decision. */
+/** Whether two entries say the same about one wait of a call. A note is no part of a decision, and who names the round of an answer may leave it out. */
 export const saysTheSame = (a: Settling, b: Settling): boolean => {
   if (a.type === "decision" && b.type === "decision") {
     return a.decision === b.decision && canonicalJson(a.input ?? null) === canonicalJson(b.input ?? null)
   }
+  if (a.type === "answer" && b.type === "answer") return isSame({ ...a, round: 1 }, { ...b, round: 1 })
   return isSame(a, b)
 }
 

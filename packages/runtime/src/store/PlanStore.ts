@@ -123,6 +123,8 @@ export type PlanChange =
       readonly _tag: "WaitOpened"
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
+      /** By what the tool knows its question again. */
+      readonly mark: string | null
     } & OpenWait &
       Pick<Waiting, "task_id" | "agent" | "input" | "why" | "message" | "data" | "url" | "expires_at">)
   /** What the plan has done with an entry of its inbox: it has told its readers of it (`accepted`, `withdrawn`), or has come to its end. */

@@ -2,10 +2,11 @@ import { type Agent, type Skill, urlsOf } from "@bowline/domain/peer/Agent"
 import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect, type Schema } from "effect"
-import type { PeerClient, PeerResult, RemoteIds, Route } from "../remote/PeerClient.ts"
+import type { PeerCall, PeerClient, PeerResult, RemoteIds, Route } from "../remote/PeerClient.ts"
 import { endpointOf } from "../store/StoredAgent.ts"
+import { expired } from "./ClientTools.ts"
 import type { HandedBackTasks } from "./HandedBackTasks.ts"
-import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
+import type { AgentDid, JsonSchema, TaskCall, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
 /** The input of a skill that declares no input schema. */
@@ -40,6 +41,7 @@ const fromError = ({ reason }: PeerError): ToolResult => ({
 
 const fromResult = (result: PeerResult): ToolResult => {
   if (result.state === "completed") return result
+  if (result.state === "timed-out") return expired
   const code = result.state === "payment-required" ? "payment_required" : "task_failed"
   return { ...result, error: { code, message: result.content.slice(0, 500) } }
 }
@@ -60,6 +62,28 @@ interface Shared {
   readonly peers: PeerClient["Service"]
   readonly left: HandedBackTasks
   readonly route: Route
+  /** Whether a call waits for the answer to what its peer asks. */
+  readonly waits: boolean
+}
+
+/** How often a call may ask. */
+export const maxRounds = 10
+
+/** Asks the user what the peer asks. The message of an answer has the id of its entry, also where another process sends it once more. */
+const answerFor = ({ ask, asked }: Pick<TaskCall, "ask" | "asked">): PeerCall["answer"] => {
+  let last = asked
+  return ({ mark, ...said }) =>
+    Effect.suspend(() => {
+      const round = last === undefined ? 1 : last.round + (last.mark === mark ? 0 : 1)
+      if (round > maxRounds) return Effect.undefined
+      return Effect.map(ask({ kind: "answer", round, schema: null, mark, ...said }), ({ given }) => {
+        // A peer without ids of its messages may ask the same again.
+        last = { round, mark: null }
+        if (given?.entry.type !== "answer" || given.entry_id === null) return "expired" as const
+        const { data, text } = given.entry
+        return { messageId: given.entry_id.replace(/^entry_/, ""), content: text ?? data ?? null }
+      })
+    })
 }
 
 /** What a tool says of its skill. */
@@ -74,7 +98,7 @@ export const describe = ({ auth, endpoint, name: agent }: Agent, skill: Skill) =
 })
 
 /** A skill of a peer as a tool of the planner. */
-export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: Skill): Tool => {
+export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, skill: Skill): Tool => {
   const described = describe(agent, skill)
   const { name } = described
 
@@ -101,17 +125,20 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     isPolling: skill.polling === true,
     approval: skill.approval,
     identify: identify(peers, agent),
-    call: ({ onEvent, ...call }) =>
+    call: ({ ask, asked, onEvent, ...call }) =>
       Effect.suspend(() => {
         const continues = call.resumes === undefined ? left.take(agent, skill) : null
         let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
         return peers
-          .call({ agent, skill, continues, route, ...call }, (event) => {
-            if (event._tag === "Accepted") {
-              accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
+          .call(
+            { agent, skill, continues, route, ...call, ...(waits && { answer: answerFor({ ask, asked }) }) },
+            (event) => {
+              if (event._tag === "Accepted") {
+                accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
+              }
+              return onEvent(event)
             }
-            return onEvent(event)
-          })
+          )
           .pipe(
             Effect.map((result) => leave(fromResult(result), accepted)),
             Effect.catchTag("PeerError", (error) =>

@@ -41,6 +41,14 @@ export interface TaskCall {
    * call that another process has begun is asked once.
    */
   readonly ask: (question: CallQuestion) => Effect.Effect<Settlement>
+  /** What the call has asked last in an earlier process, if it has asked for an answer. */
+  readonly asked?: AskedQuestion | undefined
+}
+
+/** A question that a call has asked, as it is stored. */
+export interface AskedQuestion {
+  readonly round: number
+  readonly mark: string | null
 }
 
 /** What a call asks: the result of a tool of the client, or an answer for a peer or a server. */
@@ -55,6 +63,8 @@ export interface CallQuestion {
   readonly message?: string
   readonly data?: Schema.Json
   readonly url?: string
+  /** By what the next process knows the question again, or goes on from it. Nobody else sees it. */
+  readonly mark?: string
 }
 
 /** Whether a tool is still what its caller knows it to be. A call of one that has changed needs an approval. */

@@ -13,7 +13,9 @@ import { Inbox } from "../../src/plan/Inbox.ts"
 import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { idempotency } from "../../src/store/Idempotency.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { askBob, bob, names } from "./Bob.ts"
+import { mortal, replayed, stays } from "./Mortal.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
 
 const me = { caller: anonymous, isAdmin: false }
@@ -295,6 +297,19 @@ describe("a text for a plan that has completed", () => {
     }).pipe(Effect.provide(layer({ script: () => [say("done")] })), Effect.scoped)
   )
 
+  it.effect("is asked of a model, also where that plan made one call alone", () =>
+    Effect.gen(function* () {
+      const call = { agent: "bob", skill: "ask", input: { input: "hi" } }
+      const { plan_id } = yield* ask({ agents: [bob], call })
+      yield* pass("6 seconds")
+      assert.strictEqual((yield* stateOf(plan_id)).state, "completed")
+      const moved = yield* tell(plan_id, text("and now?"))
+      yield* pass("2 seconds")
+      const next = yield* stateOf(moved.plan_id)
+      assert.deepStrictEqual([next.question, next.final?.text, next.tool_calls], ["and now?", "done", 0])
+    }).pipe(Effect.provide(layer({ script: () => [say("done")], peers: slow })), Effect.scoped)
+  )
+
   it.effect("is for its caller and for admins only", () =>
     Effect.gen(function* () {
       const { plan_id } = yield* ask()
@@ -306,5 +321,28 @@ describe("a text for a plan that has completed", () => {
       const { moved } = yield* inbox.accept({ caller: other, isAdmin: true }, plan_id, text("mine"))
       assert.isTrue(moved)
     }).pipe(Effect.provide(layer({ script: () => [say("done")] })), Effect.scoped)
+  )
+})
+
+describe("a text for a plan that no process can resume", () => {
+  it.effect("is named as untaken, whenever it came", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({ script: [[wait("1 minute"), say("never")]] })
+      const second = yield* mortal({ script: [], config: { resume: false } })
+      const { plan_id } = yield* first.on(post({ question: "?", ...stays }))
+      yield* pass("1 second")
+      const before = yield* first.inbox.accept(me, plan_id, text("one"))
+      yield* pass("1 second")
+      first.kill()
+      const behind = yield* second.inbox.accept(me, plan_id, text("two"))
+      const events = yield* replayed(second, plan_id)
+      const { code, untaken } = single(events, "error")
+      assert.deepStrictEqual([code, untaken], ["interrupted", [before.entry_id, behind.entry_id]])
+      const { items } = yield* second.inbox.list(me, plan_id, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ state }) => state),
+        ["untaken", "untaken"]
+      )
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 })

@@ -35,7 +35,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0026_waits": Changes.waits,
   "0027_parking": Changes.parking,
   "0028_recent_sessions": Changes.recentSessions,
-  "0029_calls": Changes.calls
+  "0029_calls": Changes.calls,
+  "0030_marks": Changes.marks
 }
 
 const table = "bowline_migrations"

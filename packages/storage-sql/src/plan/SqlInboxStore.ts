@@ -145,7 +145,7 @@ type LockedWait = OpenWait & {
 const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entry: Settling, plan: LockedPlan) {
   const { by, entry_id, plan_id } = accepting
   const [wait] = yield* sql<LockedWait>`
-select kind, round, tool, schema, is_expired, decision, known_tool, tool_digest from waits
+select kind, round, tool, schema, url, is_expired, decision, known_tool, tool_digest from waits
 where plan_id = ${plan_id} and task_id = ${entry.task_id}`
   const round = (entry.type === "answer" ? entry.round : undefined) ?? wait?.round ?? 1
   const [first] = yield* sql<EntryRow & { readonly entry: Settling }>`
@@ -236,7 +236,7 @@ const make = (sql: Sql, withDeadline: WithDeadline): InboxStore["Service"] => ({
   move: (accepting, to) => Effect.asVoid(withDeadline(insert(sql, accepting, null, to))),
   find: ({ plan_id, task_id }, owner) =>
     withDeadline(sql<OpenWait>`
-select w.kind, w.round, w.tool, w.schema from waits w join plans p on p.id = w.plan_id
+select w.kind, w.round, w.tool, w.schema, w.url from waits w join plans p on p.id = w.plan_id
 where w.plan_id = ${plan_id} and w.task_id = ${task_id} and ${ofOwner(sql, owner)}`).pipe(
       Effect.flatMap(([row]) =>
         row === undefined ? Effect.fail(new NotFound({ what: "task" })) : Effect.succeed(toOpenWait(row))

@@ -51,7 +51,9 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 25, name: "inboxes" },
         { migration_id: 26, name: "waits" },
         { migration_id: 27, name: "parking" },
-        { migration_id: 28, name: "recent_sessions" }
+        { migration_id: 28, name: "recent_sessions" },
+        { migration_id: 29, name: "calls" },
+        { migration_id: 30, name: "marks" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

@@ -124,6 +124,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     Models.serve(world, wires, {
       script,
       plans: () => plans,
+      nameOf: (id) => database.nameOf(id),
       faultOf: (plan, request) =>
         scenario.faults.flatMap((fault) =>
           fault._tag === "Provider" && fault.plan === plan && fault.request === request ? [fault.does] : []

@@ -83,7 +83,8 @@ export const preferences: Preferences = {
   on_disconnect: "cancel",
   on_busy: "queue",
   approval: "sensitive",
-  wait_timeout_ms: 86_400_000
+  wait_timeout_ms: 86_400_000,
+  on_input_required: "end"
 }
 
 /** What a test may choose of a plan. */
@@ -314,6 +315,7 @@ export const waitOpened = (task_id: TaskId, given: Partial<WaitOpened> = {}): Wa
   expires_at: farOff,
   tool_digest: null,
   known_tool: null,
+  mark: null,
   ...given
 })
 

@@ -10,6 +10,7 @@ import { Context, Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
 import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
 import { callBugs } from "./CallBugs.ts"
+import { entryBugs } from "./EntryBugs.ts"
 import {
   type Bug,
   calling,
@@ -301,5 +302,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
       2
     )
   },
-  ...callBugs
+  ...callBugs,
+  ...entryBugs
 }

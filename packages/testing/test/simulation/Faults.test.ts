@@ -129,6 +129,6 @@ describe("a caller", () => {
     }
     const { observed, violations } = await simulate({ seed: scenario.seed, scenario })
     assert.deepStrictEqual(violations, [])
-    assert.isAbove(observed.plans.find(({ name }) => name === "p1")?.created.at ?? 0, 25_000)
+    assert.isAbove(observed.plans.find(({ name }) => name === "p1")?.created.at ?? 0, 20_000)
   })
 })

@@ -121,7 +121,8 @@ const plan: ObservedPlan = {
   deadline: 60_000,
   frames: framesOf(events),
   gist: gistOf(events),
-  tasks: []
+  tasks: [],
+  inbox: []
 }
 
 const asked = {
@@ -230,6 +231,7 @@ export const sound: Observed = {
       named: undefined
     }
   ],
+  said: [],
   decisions: [],
   faults: [],
   attempts: [

@@ -75,8 +75,8 @@ export const contentOf = ({ inbox, inboxCount, plan, waits }: PlanRecord): Inbox
 /** What the calls of a plan wait for, or waited for last. */
 export const waitsOf = ({ waits }: PlanRecord): ReadonlyArray<StoredWait> =>
   Array.from(waits.values(), ({ request, settlement }) => {
-    const { expires_at, kind, round, schema, task_id, tool } = request
-    return { task_id, kind, round, tool, schema, expires_at, settlement }
+    const { expires_at, kind, mark, round, schema, task_id, tool, url } = request
+    return { task_id, kind, round, tool, schema, url, expires_at, mark, settlement }
   })
 
 /** Ends the waits whose time is over. Says whether there were some. */
@@ -217,8 +217,8 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       Effect.flatMap(find(plan_id, owner), ({ waits }) => {
         const request = waits.get(task_id)?.request
         if (request === undefined) return Effect.fail(new NotFound({ what: "task" }))
-        const { kind, round, schema, tool } = request
-        return Effect.succeed({ kind, round, tool, schema })
+        const { kind, round, schema, tool, url } = request
+        return Effect.succeed({ kind, round, tool, schema, url })
       }),
     planOfCall: (owner, task) =>
       Effect.sync(() => {

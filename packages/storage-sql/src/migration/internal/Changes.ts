@@ -334,3 +334,6 @@ export const recentSessions: Steps = [
 
 /** A client names a call that waits, without its plan. */
 export const calls: Steps = [{ index: "waits_of_task", on: "waits (task_id)" }]
+
+/** By what a tool knows the question of its call again. The version before asks no questions. */
+export const marks: Steps = [`alter table waits add column if not exists mark text`]

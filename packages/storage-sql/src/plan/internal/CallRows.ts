@@ -39,6 +39,7 @@ export interface WaitRow {
   readonly expires_at: string
   readonly tool_digest: string | null
   readonly known_tool: string | null
+  readonly mark: string | null
 }
 
 /** What a plan has done with an entry of its inbox: its last change of a batch. */
@@ -100,7 +101,7 @@ export const changeTask = (
 const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
 
 export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
-  const { _tag, agent, data, input, message, schema, tool, ...rest } = wait
+  const { _tag, agent, data, input, mark, message, schema, tool, ...rest } = wait
   return {
     plan_id,
     ...rest,
@@ -109,6 +110,7 @@ export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _ta
     input: JSON.stringify(input),
     schema: jsonOrNull(schema),
     message: storableOrNull(message),
-    data: jsonOrNull(data)
+    data: jsonOrNull(data),
+    mark: storableOrNull(mark)
   }
 }

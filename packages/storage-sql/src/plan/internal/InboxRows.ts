@@ -51,8 +51,10 @@ interface WaitRow {
   readonly round: number
   readonly tool: string
   readonly schema: Schema.Json | null
+  readonly url: string | null
   readonly expires_at: Date
   readonly tool_digest: string | null
+  readonly mark: string | null
   readonly is_expired: boolean
   readonly entry_id: EntryId | null
   readonly author: CallerName | null
@@ -62,8 +64,8 @@ interface WaitRow {
   readonly decided_by: CallerName | null
 }
 
-const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema,
-  coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.is_expired, e.id as entry_id, e.author, e.entry,
+const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema, w.url,
+  coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.mark, w.is_expired, e.id as entry_id, e.author, e.entry,
   w.decision, w.note, w.decided_by`
 
 const settlementOf = (row: WaitRow): Settlement | undefined => {
@@ -80,14 +82,16 @@ const toWait = (row: WaitRow): StoredWait => ({
   ...toOpenWait(row),
   task_id: row.task_id,
   expires_at: row.expires_at.toISOString(),
+  mark: row.mark,
   settlement: settlementOf(row)
 })
 
-export const toOpenWait = ({ kind, round, schema, tool }: Pick<WaitRow, keyof OpenWait>): OpenWait => ({
+export const toOpenWait = ({ kind, round, schema, tool, url }: Pick<WaitRow, keyof OpenWait>): OpenWait => ({
   kind,
   round,
   tool,
-  schema
+  schema,
+  url
 })
 
 /** The waits of these plans, in their order. */

@@ -227,18 +227,19 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
 )`
 
 const openWaits = (sql: Sql, { waits }: BatchRows) => sql`new_waits as (
-  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool)
+  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool, mark)
   select a.plan_id, a.task_id, a.kind, a.round, a.tool, a.agent, a.input::json, a.why, a.schema::json, a.message, a.data::json, a.url,
-    a.expires_at, a.tool_digest, a.known_tool
+    a.expires_at, a.tool_digest, a.known_tool, a.mark
   from ${rowsOf(sql, waits)} as a(
     plan_id text, task_id text, kind text, round int, tool text, agent text, input text, why text, schema text, message text, data text,
-    url text, expires_at timestamptz, tool_digest text, known_tool text)
+    url text, expires_at timestamptz, tool_digest text, known_tool text,
+    mark text)
   join fresh f on f.plan_id = a.plan_id
   -- The call has waited before, and that has been settled.
   on conflict (plan_id, task_id) do update set
-    (kind, round, input, why, schema, message, data, url, expires_at, since) =
+    (kind, round, input, why, schema, message, data, url, expires_at, mark, since) =
       (excluded.kind, excluded.round, excluded.input, excluded.why, excluded.schema, excluded.message, excluded.data, excluded.url,
-        excluded.expires_at, now()),
+        excluded.expires_at, excluded.mark, now()),
     (settled_by, is_expired, decision, note, decided_by) = (null, false, null, null, null)
 )`
 

@@ -2,6 +2,7 @@ import type { Observed } from "../scenario/Observed.ts"
 import { approvals } from "./Approvals.ts"
 import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
+import { entries } from "./Entries.ts"
 import { gists } from "./Gists.ts"
 import { histories } from "./Histories.ts"
 import { inTime } from "./InTime.ts"
@@ -31,6 +32,7 @@ export const checkers = {
   calls,
   trueCalls,
   approvals,
+  entries,
   gists,
   histories,
   inTime,

@@ -41,10 +41,11 @@ export const ownersOf = (
   { created, plan, replica }: ObservedPlan
 ): ReadonlyArray<PlanOwner> => [{ ...created, replica }, ...takeOvers.filter(({ plan_id }) => plan_id === plan.plan_id)]
 
-/** When the plan was asked for first. */
-export const askedAt = ({ requests }: Observed, { created, name }: ObservedPlan): number =>
+/** When the plan was asked for first. One that asks what came too late for another one was made before the end of that was stored. */
+export const askedAt = ({ plans, requests }: Observed, { created, name, plan: { plan_id } }: ObservedPlan): number =>
   Math.min(
     created.at,
+    ...plans.flatMap((before) => (before.inbox.some(({ moved_to }) => moved_to === plan_id) ? before.created.at : [])),
     ...requests.flatMap(({ began, plan, what }) => (plan === name && what === "ask" ? began.at : []))
   )
 

@@ -7,6 +7,9 @@ import { windowsAreEarned, windowsAreRight } from "./Windows.ts"
 /** A gateway waits 1 s for the usage behind a finish. */
 export const usageWithin = 900
 
+/** How long an answer takes on a network that is not slow, and how long its usage takes until it is stored, in milliseconds. */
+const keptWithin = 1_500
+
 const total = (usages: ReadonlyArray<Usage>): Usage => usages.reduce(add, empty)
 
 const same = (a: Usage, b: Usage): boolean =>
@@ -34,13 +37,33 @@ export const isReset = ({ resets }: Observed, { ended, plan, replica }: Observed
     (reset) => reset.call === undefined && reset.plan === plan && reset.replica === replica && reset.at === ended?.at
   )
 
+/** Whether somebody has said something that counts at once, so that the rest of the answer, with its usage, was not waited for. */
+const isSteered = (observed: Observed, { began, ended, plan: name }: ObservedAttempt): boolean => {
+  const plan = observed.plans.find((one) => one.name === name)
+  const urgent = plan?.inbox.filter(({ text }) =>
+    observed.said.some((said) => said.text === text && said.when === "now")
+  )
+  return observed.commits.some(
+    ({ at, changes, order, plan_id }) =>
+      plan_id === plan?.plan.plan_id &&
+      order > began.order &&
+      at <= (ended?.at ?? Infinity) + keptWithin &&
+      changes.some(
+        (change) =>
+          change._tag === "EntryChanged" && urgent?.some(({ entry_id }) => entry_id === change.entry_id) === true
+      )
+  )
+}
+
 /** What plans tell is what providers reported: never more, and never less where no process lost what it knew, and no answer was lost. */
 const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
   const sum = total(observed.plans.map(told))
   const reported = total(observed.attempts.flatMap(({ usage }) => usage ?? []))
   const isMore = sum.input_tokens > reported.input_tokens || sum.output_tokens > reported.output_tokens
   const isWhole =
-    observed.attempts.every((attempt) => attempt.usageMs <= usageWithin && !isReset(observed, attempt)) &&
+    observed.attempts.every(
+      (attempt) => attempt.usageMs <= usageWithin && !isReset(observed, attempt) && !isSteered(observed, attempt)
+    ) &&
     observed.plans.every(
       (plan) =>
         plan.plan.state === "completed" &&
@@ -50,9 +73,6 @@ const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
     ? [`plans tell of ${JSON.stringify(sum)}, providers have reported ${JSON.stringify(reported)}`]
     : []
 }
-
-/** How long an answer takes on a network that is not slow, and how long its usage takes until it is stored, in milliseconds. */
-const keptWithin = 1_500
 
 /** How soon a request ends whose plan is handed over, in milliseconds. */
 const reachMs = 500
@@ -83,7 +103,7 @@ const usageIsKept = (observed: Observed): ReadonlyArray<string> => {
     const kept = observed.attempts.filter((attempt) => {
       const { began, ended, plan: of, replica, result } = attempt
       if (of === plan.name && isHandedOver(observed, plan, attempt)) return true
-      if (isReset(observed, attempt)) return false
+      if (isReset(observed, attempt) || isSteered(observed, attempt)) return false
       if (of !== plan.name || ended === undefined || result !== "finished" || attempt.usageMs > usageWithin)
         return false
       const until = ended.at + keptWithin

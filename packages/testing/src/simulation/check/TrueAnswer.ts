@@ -26,8 +26,12 @@ const hasStopped = (
   switch (reason) {
     case "max_steps":
       // An answer that does not match its schema is asked for once more, in a step of its own.
+      // What somebody says behind an answer is asked in a step that stands for the same results.
       return (
-        stepsOf(observed, plan).length + (plan.request.preferences.response_format === undefined ? 0 : 1) >= max_steps
+        stepsOf(observed, plan).length +
+          plan.inbox.length +
+          (plan.request.preferences.response_format === undefined ? 0 : 1) >=
+        max_steps
       )
     case "max_tool_calls":
       return areCallsSpent(observed, plan, end)

@@ -98,6 +98,23 @@ export const drawPlan = (
   return { ...plan, acts: [...plan.acts, ...acts] }
 }
 
+/** What callers add while their plans work, and shortly behind their ends: in some scenarios. */
+export const withTexts = (random: SeededRandom, scenario: Scenario): Scenario => {
+  if (random.chance(75)) return scenario
+  const plans = scenario.plans.map((plan) => {
+    const texts = times(random.int(0, 4), (number): CallerAct => ({
+      _tag: "Say",
+      at: random.int(0, Math.ceil(lengthOf(plan) * 1.3) + 300),
+      replica: random.int(0, scenario.replicas - 1),
+      number,
+      when: random.pick(["boundary", "boundary", "now"]),
+      else: random.pick(["ask", "ask", "reject"])
+    }))
+    return { ...plan, acts: [...plan.acts, ...texts] }
+  })
+  return { ...scenario, plans }
+}
+
 /** A request of a plan with tools has about 1,000 tokens. */
 const drawTokens = (random: SeededRandom): number => random.int(1_000, 3_500)
 

@@ -1,7 +1,7 @@
 import { type Array as Arrays, Struct } from "effect"
 import { withExtra } from "./DrawExtra.ts"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
-import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
+import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times, withTexts } from "./DrawPlan.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { CallerAct, Fault, Scenario, ScenarioPlan } from "../scenario/Scenario.ts"
 
@@ -93,7 +93,7 @@ const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
     faults: [...(plot?.faults ?? []), ...faults.filter((fault) => fault !== undefined)],
     ...drawDay(budgets, count)
   }
-  return withExtra(random.of("extra"), scenario, kinds)
+  return withExtra(random.of("extra"), frame.hasActs ? withTexts(random.of("texts"), scenario) : scenario, kinds)
 }
 
 /** What a seed stands for. */

@@ -1,10 +1,11 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Context, Duration, Effect, Option, Stream } from "effect"
+import { Context, Duration, Effect, Option, Stream, Struct } from "effect"
 import { type Cluster, excess } from "../replica/Cluster.ts"
 import type { CreatedPlan, Database } from "../world/Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
@@ -57,6 +58,8 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
     const found = yield* Effect.option(store.get(created.caller, id))
     if (Option.isNone(found)) return []
     const { gist } = yield* store.told(created.caller, id)
+    const inbox = Context.get(database.stores, InboxStore)
+    const entries = yield* inbox.list(id, undefined, { limit: all })
     const frames = yield* Stream.runCollect(StoredFrames.between(store, id, 0, all))
     const { at, name, order, replica, request } = created
     const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
@@ -65,13 +68,16 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
       replica,
       plan: found.value,
       request,
-      budget: plans.get(name)?.budget ?? {},
+      budget:
+        plans.get(name)?.budget ??
+        Struct.pick(request.preferences, ["max_steps", "max_tool_calls", "max_total_tokens"]),
       toolTimeoutMs: plans.get(name)?.toolTimeoutMs ?? Infinity,
       created: { at, order },
       deadline: at + (request.preferences.timeout_ms ?? 0),
       frames,
       gist,
-      tasks: tasksOf(changes)
+      tasks: tasksOf(changes),
+      inbox: entries.items
     }
     return [observed]
   })
@@ -156,6 +162,7 @@ export const collect = (parts: Parts): Observed => {
       remote_task_id: learned.has(call.task_id) ? call.remote_task_id : null
     })),
     decisions: world.decisions,
+    said: world.said,
     faults: world.faults,
     attempts: world.attempts,
     windows: world.windows,

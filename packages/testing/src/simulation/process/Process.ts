@@ -21,7 +21,9 @@ export interface Load {
   readonly timers: number
 }
 
-const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string => (typeof plan_id === "string" ? plan_id : "")
+/** The plan that a fiber says in its logs. */
+export const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string =>
+  typeof plan_id === "string" ? plan_id : ""
 
 const makeLogger = (log: (line: string, plan: string) => void) =>
   Logger.make(({ cause, fiber, message }) => {

@@ -3,13 +3,13 @@ import { Effect, Fiber } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import type { Audience, ReplicaClient } from "./ReplicaClient.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
-import type { ObservedRequest } from "../scenario/Observed.ts"
+import type { ObservedRequest, ObservedSaid } from "../scenario/Observed.ts"
 import { agents, peerTools } from "../world/Peers.ts"
 import { type Ending, type Progress, Reading } from "./Reading.ts"
 import type { Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
 import { mcpServers, mcpTools } from "../world/Servers.ts"
-import type { Open, World } from "../world/World.ts"
+import { type Open, saidText, type World } from "../world/World.ts"
 
 /** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
 const vocabulary = Array.from({ length: 64 }, (_, index) => {
@@ -149,7 +149,7 @@ export class Caller {
 
   #act(act: CallerAct): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
-      if (this.#progress.isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain") return
+      if (this.#progress.isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain" && act._tag !== "Say") return
       this.#parts.world.tell("caller", this.#plan.name, act._tag)
       switch (act._tag) {
         case "Leave":
@@ -171,6 +171,8 @@ export class Caller {
           const decision = act.approves ? "approve" : "reject"
           return yield* this.#tell("decide", act.replica, (client, id) => client.decide(id, decision))
         }
+        case "Say":
+          return yield* this.#say(act)
         case "AskAgain": {
           if (!this.#plan.hasKey) return
           const { replica, staysMs } = act
@@ -179,6 +181,50 @@ export class Caller {
           const again = new Caller(this.#parts, plan, `${plan.name} again`)
           return yield* again.run
         }
+      }
+    })
+  }
+
+  /** Says it once, however often that takes. */
+  #say({
+    else: otherwise,
+    number,
+    replica: place,
+    when
+  }: Extract<CallerAct, { readonly _tag: "Say" }>): Effect.Effect<void> {
+    const { cluster, world } = this.#parts
+    return Effect.gen({ self: this }, function* () {
+      const { plan } = this.#progress
+      if (plan === undefined) return
+      const text = saidText(this.#plan.name, number)
+      const key = `say-${this.#plan.name}-${number}`
+      const said: Open<ObservedSaid> = {
+        ...world.moment(),
+        plan_id: plan,
+        text,
+        when,
+        else: otherwise,
+        answer: "unknown",
+        taker: undefined
+      }
+      world.said.push(said)
+      for (let tries = 0; tries < 8 && said.answer === "unknown"; tries++) {
+        const replica = yield* cluster.awaitUp(place + tries)
+        const { client } = replica
+        if (client === undefined) continue
+        const request = this.#requested("say", replica)
+        yield* Effect.match(client.say(plan, { text, when, else: otherwise }, key), {
+          onFailure: (error) => {
+            request.isRefused = true
+            if (error._tag === "Refused" && !error.isPassing) said.answer = "refused"
+          },
+          onSuccess: (taker) => {
+            said.answer = "accepted"
+            said.taker = taker
+          }
+        })
+        if (replica.process.isAlive) request.ended = world.moment()
+        if (said.answer === "unknown") yield* Effect.sleep(world.process.random.int(50, 1_000))
       }
     })
   }

@@ -1,6 +1,7 @@
 import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import { classify } from "@bowline/runtime/unstable/provider/Classification"
 import * as FailureBody from "@bowline/runtime/unstable/provider/FailureBody"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../../provider/ChatHost.ts"
 import * as MessagesHost from "../../provider/MessagesHost.ts"
@@ -14,7 +15,7 @@ import { peerTools } from "../world/Peers.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "../scenario/Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "../scenario/Scenario.ts"
-import { replicaHeader, sentHeader, type Watch, type Wires } from "../world/Wires.ts"
+import { planHeader, replicaHeader, sentHeader, type Watch, type Wires } from "../world/Wires.ts"
 import { type Open, planIn, type World } from "../world/World.ts"
 
 type Attempt = Open<ObservedAttempt>
@@ -240,11 +241,13 @@ interface Cast {
   /** What the model of an app answers, but for the questions in the end: a word is enough to show that their session goes on. */
   readonly script: ((asked: Asked) => Turn.Turn) | undefined
   readonly plans: () => ReadonlyMap<string, ScenarioPlan>
+  /** The name of a plan; empty if it is not known. */
+  readonly nameOf: (plan: PlanId) => string
   readonly faultOf: (plan: string, request: number) => ProviderFault | undefined
 }
 
 /** Serves the providers of the world. They answer by the plans of the scenario. */
-export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Cast): void => {
+export const serve = (world: World, wires: Wires, { faultOf, nameOf, plans, script }: Cast): void => {
   const asked = new Map<string, number>()
   const running = new WeakMap<HostRequest, Attempt>()
   const watchOf = (kind: { readonly asked: typeof ChatHost.asked }): Watch => ({
@@ -264,7 +267,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
     (request) =>
       Effect.gen(function* () {
         const given = yield* kind.asked(request)
-        const plan = askedBy(given)
+        const plan = isSummary(given) ? "" : nameOf(PlanId.make(request.headers[planHeader] ?? "")) || askedBy(given)
         const number = asked.get(plan) ?? 0
         asked.set(plan, number + 1)
         const credential = `${provider}-${keyOf(request)}`

@@ -3,6 +3,8 @@ import type { Decision } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { TextEntry } from "@bowline/domain/plan/Inbox"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
@@ -37,7 +39,10 @@ export interface Question {
   readonly key: string | undefined
 }
 
-type Answered = Effect.Effect<void, Refused | Broken>
+type Answered<A = void> = Effect.Effect<A, Refused | Broken>
+
+/** One more thing that a caller says to its plan. */
+export type Text = Pick<TextEntry, "text" | "when" | "else">
 
 /**
  * How callers reach one replica. Its effects run in the world. `start` and `read` end when the gateway ends the stream; who interrupts
@@ -51,6 +56,8 @@ export class ReplicaClient extends Context.Service<
     readonly cancel: (plan: PlanId) => Answered
     /** Decides about every call of the plan that waits. */
     readonly decide: (plan: PlanId, decision: Decision["decision"]) => Answered
+    /** Gives the plan that has the text. */
+    readonly say: (plan: PlanId, text: Text, key: string) => Answered<PlanId>
   }
 >()("@bowline/testing/simulation/replica/ReplicaClient") {}
 
@@ -84,14 +91,15 @@ export const layerServices = ({ process, world }: Site) =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const streams = yield* PlanStreams
+      const inbox = yield* Inbox
       const follower = yield* PlanFollower
       const ways = world.random.of(`ways of ${process.name}`)
       const outside = <A>(effect: Effect.Effect<A>) => across(process, world.process, effect)
-      const inside = <E extends { readonly _tag: string }>(effect: Effect.Effect<unknown, E>): Answered =>
+      const inside = <A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Answered<A> =>
         across(
           world.process,
           process,
-          Effect.asVoid(Effect.mapError(effect, refusedBy)),
+          Effect.mapError(effect, refusedBy),
           Effect.suspend(() => Effect.fail(new Broken()))
         ).pipe(
           // A replica that shuts down interrupts what it has not answered: its callers see that the connection is gone.
@@ -129,7 +137,14 @@ export const layerServices = ({ process, world }: Site) =>
           return connect(streams.start(asked), 0, audience)
         },
         read: (plan, after, audience) => connect(streams.read(anonymous, plan, after), after, audience),
-        cancel: (plan) => inside(plans.cancel(anonymous, plan)),
+        cancel: (plan) => inside(Effect.asVoid(plans.cancel(anonymous, plan))),
+        say: (plan, text, key) =>
+          inside(
+            Effect.map(
+              inbox.accept({ caller: anonymous, isAdmin: false }, plan, { type: "text", ...text }, key),
+              ({ plan_id }) => plan_id
+            )
+          ),
         decide: (plan, decision) =>
           Effect.gen(function* () {
             const { items } = yield* plans.approvals(anonymous, { limit: 100 })

@@ -1,3 +1,4 @@
+import type { Entry } from "@bowline/domain/plan/Inbox"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
@@ -97,6 +98,8 @@ export interface ObservedPlan {
   /** What is on its row of what it has come to. */
   readonly gist: Schema.Json | null
   readonly tasks: ReadonlyArray<StoredTask>
+  /** What was accepted for it, oldest first. */
+  readonly inbox: ReadonlyArray<Entry>
 }
 
 /** What is stored of a session in the end. */
@@ -197,6 +200,18 @@ export interface ObservedDecision extends Moment {
   readonly stands: Decision["decision"]
 }
 
+/** A text that a caller has sent to the inbox of its plan, and what it was told, however often it had to send it. */
+export interface ObservedSaid extends Moment {
+  readonly plan_id: PlanId
+  readonly text: string
+  readonly when: "boundary" | "now"
+  readonly else: "ask" | "reject"
+  /** `unknown`: no answer came. */
+  readonly answer: "accepted" | "refused" | "unknown"
+  /** The plan that has it, by the answer. */
+  readonly taker: PlanId | undefined
+}
+
 /** A fault that has struck. One at a call or at a request may strike at any time. */
 export interface ObservedFault extends Span {
   readonly fault: Fault
@@ -204,7 +219,7 @@ export interface ObservedFault extends Span {
 
 /** A request of a caller that waits for an answer: a question, a cancel, a decision. */
 export interface ObservedRequest {
-  readonly what: "ask" | "cancel" | "decide" | "drain"
+  readonly what: "ask" | "cancel" | "decide" | "drain" | "say"
   /** The name of its plan; empty for a drain. */
   readonly plan: string
   readonly replica: string
@@ -234,6 +249,7 @@ export interface Observed {
   readonly requests: ReadonlyArray<ObservedRequest>
   readonly calls: ReadonlyArray<ObservedCall>
   readonly decisions: ReadonlyArray<ObservedDecision>
+  readonly said: ReadonlyArray<ObservedSaid>
   readonly faults: ReadonlyArray<ObservedFault>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>

@@ -22,6 +22,15 @@ export type CallerAct =
   | { readonly _tag: "Cancel"; readonly at: number; readonly replica: number }
   /** Posts the same request with the same key, and reads to the end, or as long as it stays. */
   | { readonly _tag: "AskAgain"; readonly at: number; readonly replica: number; readonly staysMs?: number }
+  /** Says one more thing to the plan, as `saidText` has it. */
+  | {
+      readonly _tag: "Say"
+      readonly at: number
+      readonly replica: number
+      readonly number: number
+      readonly when: "boundary" | "now"
+      readonly else: "ask" | "reject"
+    }
   /** Decides about all calls that wait. A second decision may be the other one. */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 

@@ -16,7 +16,7 @@ import { Context, Duration, Effect, Layer, Scope } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { type Link, Noticeboard } from "./Link.ts"
 import type { Moment } from "../scenario/Observed.ts"
-import { planIn, type World } from "./World.ts"
+import { nameOfQuestion, type World } from "./World.ts"
 
 /** What a store brings. */
 export type Stores = MemoryStore.Stores | RateLimiter.RateLimiterStore
@@ -110,7 +110,7 @@ export class Database {
         Effect.tap(store.create(plan, maxQueue), ({ session_id }) =>
           Effect.sync(() => {
             const { caller, plan_id, request } = plan
-            const name = planIn(request.question)
+            const name = nameOfQuestion(request.question)
             this.created.set(plan_id, { name, replica, caller, session_id, request, ...world.moment() })
             world.tell(replica, name, "is created")
           })
@@ -166,6 +166,13 @@ export class Database {
     const seqs = first && last && { first: first.seq, last: last.seq + last.count - 1 }
     const fence = commit.guard.fence
     world.commits.push({ ...world.moment(), replica, plan_id, session_id, fence, changes, events: seqs })
+    for (const change of changes) {
+      if (change._tag !== "Continued") continue
+      const { caller, plan_id, request } = change.plan
+      const name = nameOfQuestion(request.question)
+      this.created.set(plan_id, { name, replica, caller, session_id, request, ...world.moment() })
+      world.tell(replica, name, "is created for what came too late")
+    }
     const shown = [
       ...events.filter(({ event }) => !event.endsWith(".delta")).map(({ event }) => event),
       ...changes.flatMap((change) => (change._tag === "Settled" ? [`= ${change.outcome.state}`] : []))

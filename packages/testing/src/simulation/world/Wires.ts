@@ -1,14 +1,17 @@
-import { Cause, Deferred, Effect, Exit, type Fiber, Queue, Stream } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Queue, References, Stream } from "effect"
 import type { HttpClient } from "effect/http"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../../http/Host.ts"
 import { clientOf, type Connection, type Pieces } from "../../http/internal/MemoryClient.ts"
 import { respond } from "../../http/internal/respond.ts"
 import * as RequestLog from "../../http/RequestLog.ts"
-import type { Process } from "../process/Process.ts"
+import { planOf, type Process } from "../process/Process.ts"
 import type { World } from "./World.ts"
 
 /** The header by which a host learns which replica asks. */
 export const replicaHeader = "x-simulated-replica"
+
+/** The header with the id of the plan that asks; empty where none does. */
+export const planHeader = "x-simulated-plan"
 
 /** The header with the virtual time in milliseconds at which a request has left its replica. */
 export const sentHeader = "x-simulated-sent"
@@ -55,7 +58,9 @@ export class Wires {
       if (!process.isAlive) return { head: Deferred.makeUnsafe(), close: () => {} }
       const served = this.#hosts.get(request.url.origin)
       served?.onSent?.(request)
-      const connection = served && this.#connect(process, served, request, pieces)
+      const plan = planOf(Fiber.getCurrent()?.getRef(References.CurrentLogAnnotations) ?? {})
+      const sent = { ...request, headers: { ...request.headers, [planHeader]: plan } }
+      const connection = served && this.#connect(process, served, sent, pieces)
       this.#kept.push(connection, pieces)
       return connection
     })

@@ -13,6 +13,7 @@ import type {
   ObservedReplica,
   ObservedRequest,
   ObservedReset,
+  ObservedSaid,
   ObservedTakeOver,
   ObservedWindow,
   Span
@@ -52,6 +53,7 @@ export class World {
   readonly requests: Array<Open<ObservedRequest>> = []
   readonly calls: Array<Open<ObservedCall>> = []
   readonly decisions: Array<ObservedDecision> = []
+  readonly said: Array<Open<ObservedSaid>> = []
   readonly faults: Array<Open<ObservedFault>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
@@ -96,6 +98,16 @@ export class World {
 
 /** The name of the plan that a text names last: each question has it as `FACT-<name>`, and questions without answers are sent together. */
 export const planIn = (text: string): string => /^.*FACT-([\w.]+)/s.exec(text)?.[1] ?? ""
+
+/** What a caller adds to its plan. */
+export const saidText = (plan: string, number: number): string => `And SAID-${plan}.${number} as well`
+
+/** What was added to plans, in order, as far as this text repeats it. */
+export const saidIn = (text: string): ReadonlyArray<string> => text.match(/SAID-[\w.]*\w/g) ?? []
+
+/** The name of the plan with this question. One that asks what another one could not take any more is named by the first of that. */
+export const nameOfQuestion = (question: string): string =>
+  planIn(question) || (saidIn(question)[0]?.replace("SAID-", "after.") ?? "")
 
 const time = (at: number): string => `${Math.floor(at / 1_000)}.${String(Math.floor(at % 1_000)).padStart(3, "0")}`
 

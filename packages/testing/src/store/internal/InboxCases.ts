@@ -329,14 +329,15 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual((yield* store.waiting(caller, {}, page)).items, [])
       yield* Given.write(
         held,
-        [Given.waitOpened(task_id, { kind: "result", why: null, schema: { type: "string" } })],
+        [Given.waitOpened(task_id, { kind: "result", why: null, schema: { type: "string" }, mark: "id:q1" })],
         [Given.row(3, "waiting")]
       )
       assert.deepEqual(yield* store.find({ plan_id, task_id }, caller), {
         kind: "result",
         round: 1,
         tool: "rigger_ask",
-        schema: { type: "string" }
+        schema: { type: "string" },
+        url: null
       })
       assert.equal((yield* store.waiting(caller, {}, page)).items.length, 1)
       assert.equal((yield* say(plan_id, { type: "result", task_id, content: { a: 1 } })).accepted._tag, "Accepted")
@@ -345,8 +346,8 @@ export const inboxCases: ReadonlyArray<StoreCase> = [
       const { inbox, waits } = abandoned
       assert.equal(inbox.count, 2)
       assert.deepEqual(
-        waits.map(({ kind, settlement }) => [kind, settlement?.given?.entry.type]),
-        [["result", "result"]]
+        waits.map(({ kind, mark, settlement }) => [kind, mark, settlement?.given?.entry.type]),
+        [["result", "id:q1", "result"]]
       )
       const late = Given.commitOf(held, [Given.waitOpened(yield* Given.newTask)], [Given.row(4, "approval.requested")])
       assert.deepEqual(yield* plans.commit([late]), Given.refused(plan_id))
