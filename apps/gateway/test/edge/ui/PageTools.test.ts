@@ -89,7 +89,7 @@ describe("tools of the page in the AI SDK's chat through the client", () => {
       const page = open(url, pick)
       yield* ask(page)
       const other = open(url, pick, { messages: page.messages })
-      const [{ id = "" } = {}] = calls(page)
+      const id = calls(page)[0]?.id ?? ""
       for (const [chat, color] of [
         [page, "red"],
         [other, "blue"]
