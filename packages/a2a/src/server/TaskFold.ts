@@ -183,7 +183,8 @@ export class TaskFold {
 
   /** The plan has come further than it has told. */
   stand(): ReadonlyArray<ServedUpdate> {
-    return this.#plan.state === "running" && !this.isWaiting ? this.#become("working") : []
+    const { state } = this.#plan
+    return (state === "running" || state === "waiting") && !this.isWaiting ? this.#become("working") : []
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */

@@ -9,6 +9,7 @@ import { type EventRow, toEvent } from "../store/EventRow.ts"
 import type { Lack } from "../store/StoredRequest.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { Tool } from "../tool/Tool.ts"
+import { toolName as waitTool } from "../tool/WaitTool.ts"
 import type { StoredWait } from "../store/InboxStore.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
@@ -61,7 +62,7 @@ const isIdempotent = (
     ? agents.some(
         ({ name, skills = [] }) => name === agent && skills.some(({ id, idempotent }) => id === skill && idempotent)
       )
-    : localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
+    : (localTools.find(({ name }) => name === tool)?.isIdempotent ?? tool === waitTool)
 }
 
 /** What is said of a plan whose request this replica does not have. */
