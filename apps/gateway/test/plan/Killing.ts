@@ -100,12 +100,12 @@ export const make = Effect.fnUntraced(function* (
         plan_id,
         kind === "approval"
           ? { type: "decision", task_id, decision: "approve" }
-          : { type: "result", task_id, content: `did ${String(input["input"]).split(" ")[0]}` }
+          : { type: "result", task_id, content: `did ${/[\d.]+/.exec(JSON.stringify(input))?.[0]}` }
       )
     )
   }).pipe(
     // The gateway that it asks may die.
-    Effect.catchCause(() => Effect.void),
+    Effect.ignoreCause,
     Effect.repeat(Schedule.spaced("100 millis"))
   )
 
