@@ -63,7 +63,7 @@ describe.each(clients)("the %s", (_, connect) => {
       assert.lengthOf(yield* provider.requests.all, 0)
       const stored = yield* send(`${url}/plans/${answerOf(result).plan_id}`)
       assert.deepInclude(stored.body, { question: 'weather_forecast {"city":"Kiel"}', steps: 0, tool_calls: 1 })
-      // What is shown of it is a body of `POST /plan`, which takes no call.
+      // So it can be asked again.
       assert.property(stored.body["request"], "call")
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
