@@ -194,6 +194,7 @@ export interface PlanRequest {
     readonly approval?: "never" | "sensitive" | "always"
     readonly wait_timeout_ms?: number
     readonly on_input_required?: "end" | "wait"
+    readonly may_wait?: boolean
   }
 }
 

@@ -91,14 +91,27 @@ const head = (
   </>
 )
 
+/** One that only requests have named has no name but its address. */
+const Place = ({ address, name }: { readonly name: string | null; readonly address: string }) =>
+  name === null ? (
+    <>
+      <span class="code">{address}</span>
+      <span class="under dim">not configured</span>
+    </>
+  ) : (
+    <>
+      {name}
+      <span class="under code dim">{address}</span>
+    </>
+  )
+
 const PeerRow = ({ peer }: { readonly peer: Peer }) => {
   const { breaker, calls, card, dialect, endpoint } = peer
   const words = breaker.open_until === null ? breaker.state : `${breaker.state}, ends ${when(breaker.open_until)}`
   return (
     <tr>
       <td class="wide">
-        {nameOf(peer) ?? <span class="dim">not configured</span>}
-        <span class="under code dim">{endpoint}</span>
+        <Place name={nameOf(peer)} address={endpoint} />
       </td>
       <td class="fit" data-label="Circuit">
         <State state={breaker.state} words={words} />
@@ -120,8 +133,7 @@ const ServerRow = ({ server }: { readonly server: McpServerStatus }) => {
   return (
     <tr>
       <td class="wide">
-        {namesOf(server) || <span class="dim">not configured</span>}
-        <span class="under code dim">{url}</span>
+        <Place name={namesOf(server) || null} address={url} />
       </td>
       <td class="fit" data-label="State">
         {isKnown ? (

@@ -157,7 +157,7 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
             }}
           >
             <option value="boundary">at the next step</option>
-            <option value="now">now, in place of what is being answered</option>
+            <option value="now">now, instead of its answer</option>
           </select>
         </label>
       )}

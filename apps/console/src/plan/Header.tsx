@@ -12,6 +12,7 @@ import { Actions } from "./Actions.tsx"
 import { type Numbers, numbersOf } from "./Numbers.ts"
 import { Outcome } from "./Outcome.tsx"
 import { StateOf } from "./StateOf.tsx"
+import { WaitsFor } from "./WaitsFor.tsx"
 
 /** The question is what the page is about. Of a long one the heading has the beginning. */
 const Question = ({ text }: { readonly text: string }) =>
@@ -68,6 +69,7 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
           <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />
         </span>
       </div>
+      <WaitsFor plan={{ plan_id: plan.plan_id, stage, state }} />
       <Outcome live={live} plan={plan} />
       <dl class="facts">
         <Fact name="Started">
@@ -86,7 +88,7 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
         <Fact name={endedAt === null ? "Elapsed" : "Took"}>
           <span class="ticking">{endedAt === null ? elapsed(now() - startedAt) : duration(endedAt - startedAt)}</span>
         </Fact>
-        {plan.deadline_at === null ? null : <Deadline at={Date.parse(plan.deadline_at)} numbers={numbers} />}
+        {numbers.deadlineAt === null ? null : <Deadline at={numbers.deadlineAt} numbers={numbers} />}
         <Fact name="Steps">{count(numbers.steps)}</Fact>
         <Fact name="Tool calls">{callsOf(numbers)}</Fact>
         <Fact name="Retries">{count(numbers.retries)}</Fact>

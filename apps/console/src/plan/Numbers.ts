@@ -17,6 +17,8 @@ export interface Numbers {
   /** Epoch milliseconds. */
   readonly startedAt: number
   readonly endedAt: number | null
+  /** Null while the plan is parked: then its time does not run. */
+  readonly deadlineAt: number | null
   /** From the start to the first piece of an answer, in milliseconds. Only the events know. */
   readonly firstTokenMs: number | null
 }
@@ -47,7 +49,8 @@ export const numbersOf = (plan: Plan, view: PlanView, isPolling: boolean): Numbe
     usage: reported(usage),
     costUsd,
     startedAt: Date.parse(plan.created_at),
-    endedAt: plan.finished_at === null ? null : Date.parse(plan.finished_at)
+    endedAt: plan.finished_at === null ? null : Date.parse(plan.finished_at),
+    deadlineAt: plan.deadline_at === null ? null : Date.parse(plan.deadline_at)
   }
   const told = {
     model: view.model ?? model,
@@ -59,7 +62,8 @@ export const numbersOf = (plan: Plan, view: PlanView, isPolling: boolean): Numbe
     usage: reported(view.usage),
     costUsd: view.costUsd,
     startedAt: view.startedAt ?? record.startedAt,
-    endedAt: view.endedAt
+    endedAt: view.endedAt,
+    deadlineAt: view.deadlineAt ?? (view.state === "waiting" ? null : record.deadlineAt)
   }
   const numbers = isTold ? told : record
   return {

@@ -4,6 +4,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
+import { database } from "../browser/Database.ts"
 import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
 import { withoutTimes } from "./Routes.ts"
@@ -111,6 +112,29 @@ describeInBrowser("what waits for somebody", () => {
           .waitFor()
         await bowline.attach(again).result()
       })
+    })
+  )
+
+  it.live("names on the plan's page what a parked plan waits for, and until when, and wakes it", () =>
+    Effect.gen(function* () {
+      const db = yield* database
+      const { url } = yield* start(
+        (asked) => (results(asked).length === 0 ? [callTool("measure", { rope: "long" })] : [say("Told.")]),
+        { DATABASE_URL: db.toString(), BOWLINE_PARK_AFTER: "100ms" }
+      )
+      const id = yield* Effect.promise(() => ask(url, { question: "How long is it?", tools: [measure] }))
+      const { faults, page } = yield* openPage(url, `/plans/${id}`)
+      yield* Effect.promise(async () => {
+        await page.getByText(/^Waits for the result of measure until .*It is parked/).waitFor()
+        await page.reload()
+        await page.getByText(/^Waits for the result of measure until .*It is parked/).waitFor()
+        assert.strictEqual(await page.getByText("Deadline", { exact: true }).count(), 0)
+        await page.getByLabel(/^metres/).fill("3")
+        await page.getByRole("button", { name: "Give the result" }).click()
+        await page.locator(".answer").getByText("Told.").waitFor()
+        await page.getByText("Deadline", { exact: true }).waitFor()
+      })
+      assert.deepStrictEqual(faults, [])
     })
   )
 

@@ -49,6 +49,12 @@ export const describe = (frame: PlanFrame, view: PlanView): string | undefined =
       const what = [message, url].filter((one) => one !== undefined).join(" ")
       return `? ${who} waits for ${kind === "answer" ? "an answer" : "an account"} until ${expires_at}: ${what}`
     }
+    case "parked": {
+      const { wakes_at } = frame.data
+      return `… parked${wakes_at === null ? "" : ` until ${wakes_at}, or`} until somebody answers`
+    }
+    case "woken":
+      return `… goes on: ${frame.data.because}`
     case "compaction": {
       const { messages_compacted, tokens_after, tokens_before } = frame.data
       return `${messages_compacted} messages compacted: ${tokens_before} → ${tokens_after} tokens`

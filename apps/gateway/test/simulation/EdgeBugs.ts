@@ -125,7 +125,12 @@ const onPlans = (bug: (plans: Plans["Service"]) => Partial<Plans["Service"]>): P
 
 /** A plan that is over says that it has used nothing. */
 const noUsage = onPlans(({ get }) => ({
-  get: (...given) => Effect.map(get(...given), (plan) => ({ ...plan, usage: Usage.empty }))
+  get: (...given) =>
+    Effect.map(get(...given), (plan) => ({
+      ...plan,
+      usage: Usage.empty,
+      final: plan.final && { ...plan.final, usage: Usage.empty }
+    }))
 }))
 
 /** A cancel does nothing. */

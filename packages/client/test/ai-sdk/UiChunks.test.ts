@@ -15,7 +15,8 @@ import {
   started,
   step,
   think,
-  usage
+  usage,
+  waiting
 } from "../ui/Frames.ts"
 
 const none: ReadonlySet<string> = new Set()
@@ -256,5 +257,64 @@ describe("chunks of the AI SDK", () => {
       { type: "text-end", id: "1.1" },
       { type: "error", errorText: "draining: Down" }
     ])
+  })
+})
+
+describe("calls of the client's own tools", () => {
+  const mine = { toolCallId: "mine", toolName: "rigger_ask", input: { input: "?" } }
+
+  it("are waited for when all other calls of the step have ended, and not where their result is given", () => {
+    const frames = [
+      plan,
+      step(1),
+      started("mine", "client"),
+      waiting("mine"),
+      started("other"),
+      finished("other", "completed")
+    ]
+    const [chunks, behind] = [UiChunks.make(), UiChunks.make([], ["mine"])]
+    const waits = frames.map((frame) => {
+      chunks.next(frame)
+      behind.next(frame)
+      return [chunks.waits(none), behind.waits(none)]
+    })
+    assert.deepStrictEqual(
+      waits,
+      [false, false, false, true, false, true].map((isOpen) => [isOpen, false])
+    )
+    assert.deepStrictEqual(
+      [chunks.waitsForDecision(none), chunks.pause(none).at(-1)],
+      [false, { type: "finish", finishReason: "tool-calls" }]
+    )
+  })
+
+  it("have the output that somebody else has given, and are no page's where they are refused", () => {
+    const calls = [started("mine", "client"), waiting("mine"), artifact("mine", "red"), finished("mine", "completed")]
+    assert.deepStrictEqual(fold([plan, step(1), ...calls]).slice(2), [
+      { type: "tool-input-available", ...mine },
+      { type: "tool-output-available", toolCallId: "mine", output: "red" }
+    ])
+    assert.deepStrictEqual(
+      fold([plan, step(1), started("mine", "client"), finished("mine", "invalid", "No")]).slice(2),
+      [
+        { type: "tool-input-available", ...own("mine"), ...mine },
+        { type: "tool-output-error", ...own("mine"), errorText: "No" }
+      ]
+    )
+  })
+
+  it("go on where they have waited, also behind their approval", () => {
+    const frames = [plan, step(1), requested("mine"), resolved("mine", "approve"), started("mine", "client")]
+    assert.deepStrictEqual(fold([...frames, waiting("mine")]).at(-1), {
+      type: "tool-input-available",
+      ...own("mine"),
+      ...mine,
+      providerExecuted: false
+    })
+    const chunks = UiChunks.make([], ["mine"])
+    const rest = [...frames, waiting("mine"), finished("mine", "completed"), step(2)].flatMap((frame) =>
+      chunks.next(frame)
+    )
+    assert.deepStrictEqual(rest, [start, { type: "finish-step" }, { type: "start-step" }])
   })
 })

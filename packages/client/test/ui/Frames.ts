@@ -23,7 +23,7 @@ export const say = (delta: string, step = 1, attempt = 1): Frame => frame("text.
 export const think = (delta: string, step = 1, attempt = 1): Frame => frame("reasoning.delta", { step, attempt, delta })
 export const retract = (attempt: number, step = 1): Frame => frame("text.retract", { step, attempt })
 
-export const started = (task_id: string, kind: "peer" | "local" = "peer"): Frame =>
+export const started = (task_id: string, kind: "peer" | "local" | "client" = "peer"): Frame =>
   frame("task.started", {
     task_id,
     tool: "rigger_ask",
@@ -33,6 +33,17 @@ export const started = (task_id: string, kind: "peer" | "local" = "peer"): Frame
     agent_did: null,
     agent_did_source: null,
     input: { input: "?" }
+  })
+
+export const waiting = (task_id: string): Frame =>
+  frame("waiting", {
+    task_id,
+    kind: "result",
+    round: 1,
+    tool: "rigger_ask",
+    agent: null,
+    input: { input: "?" },
+    expires_at: "2026-01-01T00:30:00.000Z"
   })
 
 export const artifact = (task_id: string, content: string): Frame =>

@@ -55,7 +55,8 @@ export const GivenPreferences = Schema.Struct({
   on_busy: Schema.optionalKey(OnBusy.annotate({ default: defaults.on_busy })),
   approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval })),
   wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs.annotate({ default: defaults.wait_timeout_ms })),
-  on_input_required: Schema.optionalKey(OnInputRequired.annotate({ default: defaults.on_input_required }))
+  on_input_required: Schema.optionalKey(OnInputRequired.annotate({ default: defaults.on_input_required })),
+  may_wait: Schema.optionalKey(Schema.Boolean)
 })
 export type GivenPreferences = typeof GivenPreferences.Type
 

@@ -1,4 +1,4 @@
-import { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import { ClientTool, PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
@@ -37,6 +37,9 @@ const UiChatRequest = Schema.Struct({
   ),
   trigger: Schema.optionalKey(Schema.Literals(["submit-message", "regenerate-message"])),
   messageId: Schema.optionalKey(Schema.String),
+  tools: Schema.optionalKey(Schema.Array(ClientTool)).annotate({
+    description: "The tools that the client runs, as in `POST /plan`"
+  }),
   bowline: options
 }).annotate({
   identifier: "UiChatRequest",
@@ -47,6 +50,15 @@ const AgUiRequest = Schema.Struct({
   threadId: Schema.String.annotate({ description: "It is the session" }),
   runId: Schema.String,
   messages: Schema.Array(Fields),
+  tools: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        name: ClientTool.fields.name,
+        description: Schema.optionalKey(Schema.String),
+        parameters: Schema.optionalKey(Fields)
+      })
+    )
+  ).annotate({ description: "The tools that the client runs" }),
   resume: Schema.optionalKey(
     Schema.Array(
       Schema.Struct({

@@ -134,7 +134,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
   requestAbort: (id, reason, isUnread = false) =>
     Effect.suspend(() => {
       const record = memory.open.get(id)
-      const needsReader = record?.plan.state === "waiting" && record.preferences.on_disconnect === "cancel"
+      const needsReader = record?.plan.state === "waiting" && record.needsReader
       if (record === undefined || (isUnread && !needsReader)) return Effect.void
       record.abort ??= reason
       const told: Notice = { _tag: "AbortRequested", plan_id: id }

@@ -5,6 +5,7 @@ import { hostOf } from "../config/Permissions.ts"
 import type { Preset } from "../config/Presets.ts"
 import { maxTools } from "../planner/GatheredTools.ts"
 import { toolName as recipeTool } from "../prompt/RecipeTool.ts"
+import { toolName as waitTool } from "../tool/WaitTool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 
@@ -18,7 +19,10 @@ interface Rules {
 }
 
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
-const reserved = new Map([[recipeTool, "the recipes"]])
+const reserved = new Map([
+  [recipeTool, "the recipes"],
+  [waitTool, "the gateway"]
+])
 
 /** What is wrong with the schemas of skills, of tools and of the answer. If there are too many, or they are too long together, none is examined. */
 const schemaIssues = ({ agents, preferences, tools }: PlanRequest): InvalidRequest["issues"] => {

@@ -180,7 +180,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   /** Parks the plan, if it still only waits when the database has been asked. */
   const park = Effect.gen(function* () {
     while (!isOver && ended === undefined && run.ending === undefined && Parking.onlyWaits(run)) {
-      Settlement.park(run, Math.max(endsAt - (yield* Monotonic.now), 0), live.runsOn)
+      Settlement.park(run, Math.max(endsAt - (yield* Monotonic.now), 0), live)
       // The database is asked until it answers: nothing can be said to the plan meanwhile.
       const how = yield* journal.settled(() => true)
       if (how === "unread") {

@@ -207,18 +207,23 @@ export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {
 
 /**
  * Proposes to park a plan that only waits: it is left as a hand-over leaves it, without its lease, until something wakes it. If something was said to it
- * that it has not read, the journal is open again before it is read. With `runsOn` the plan needs no reader from now on.
+ * that it has not read, the journal is open again before it is read. With `runsOn` the plan needs no reader from now on, if it `isHeld` none as long as it waits.
  */
-export const park = (run: PlanRun, leftMs: number, runsOn: boolean): void => {
+export const park = (
+  run: PlanRun,
+  leftMs: number,
+  { isHeld, runsOn }: { readonly isHeld: boolean; readonly runsOn: boolean }
+): void => {
   const { journal, request } = run.given
   const ends = run.inbox.waits.map(({ expires_at }) => expires_at).toSorted()
   const preferences = runsOn ? { ...request.preferences, on_disconnect: "continue" as const } : request.preferences
+  const needsReader = preferences.on_disconnect === "cancel" && !isHeld
   run.countUsage()
   journal.seal()
   journal.propose(
     [
       run.progressed(run.stage),
-      { _tag: "Parked", leftMs, until: ends.at(-1) ?? null, preferences },
+      { _tag: "Parked", leftMs, until: ends.at(-1) ?? null, preferences, needsReader },
       { _tag: "Released" }
     ],
     [{ event: "parked", data: { wakes_at: ends[0] ?? null } }],

@@ -12,6 +12,7 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as ClientTools from "../tool/ClientTools.ts"
+import * as WaitTool from "../tool/WaitTool.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
@@ -179,6 +180,7 @@ export const of = Effect.fnUntraced(function* (
   const tools = new GatheredTools(given.permission)
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
+  if (run.given.request.preferences.may_wait === true) tools.add(WaitTool.tool)
   const ofClient = run.given.request.tools.flatMap((tool): ReadonlyArray<MissingTool> => {
     const reason = tools.add(ClientTools.fromRequest(tool))
     return reason === undefined ? [] : [{ tool: tool.name, reason }]

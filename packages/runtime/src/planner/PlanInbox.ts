@@ -19,6 +19,14 @@ export const entryChanged = (
 /** What a call waits for, and until when (ISO 8601 in UTC). */
 export type Wait = Pick<StoredWait, "task_id" | "kind" | "round" | "expires_at">
 
+const byText = (task_id: TaskId): Settlement => ({
+  task_id,
+  round: 1,
+  given: undefined,
+  tool_digest: null,
+  isByText: true
+})
+
 /** How long a plan waits that is told of news and finds none. */
 const pause = "100 millis"
 
@@ -132,6 +140,16 @@ export class PlanInbox {
       if (waiting !== undefined) Deferred.doneUnsafe(waiting.settled, Effect.succeed(settlement))
     }
     this.#hurry()
+    if (this.#texts.length > 0) this.#endTimers()
+  }
+
+  /** A text ends each wait for a time. */
+  #endTimers(): void {
+    for (const [task_id, { settled, wait }] of Array.from(this.#waiting)) {
+      if (wait.kind !== "timer") continue
+      this.#waiting.delete(task_id)
+      Deferred.doneUnsafe(settled, Effect.succeed(byText(task_id)))
+    }
   }
 
   #hurry(): void {
@@ -149,6 +167,7 @@ export class PlanInbox {
     const { round, task_id } = wait
     return Effect.suspend(() => {
       const known = this.#settlements.get(task_id)
+      if (wait.kind === "timer" && this.#texts.length > 0) return Effect.succeed(byText(task_id))
       if (known?.round === round) return Effect.succeed(known)
       if (known !== undefined) this.#outdate(known)
       return Effect.acquireUseRelease(
@@ -174,8 +193,9 @@ export class PlanInbox {
   }
 
   /** The change that says that the call has used what has settled it. The caller appends it with what it has come to. */
-  use({ given, task_id }: Settlement): ReadonlyArray<PlanChange> {
+  use({ given, isByText, task_id }: Settlement): ReadonlyArray<PlanChange> {
     this.#settlements.delete(task_id)
+    if (isByText === true) return [{ _tag: "WaitEnded", task_id }]
     if (given?.entry_id == null) return []
     this.#used.add(given.entry_id)
     return [entryChanged(given.entry_id, "taken")]

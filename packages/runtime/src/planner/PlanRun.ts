@@ -163,7 +163,10 @@ export class PlanRun {
   }
 
   get stage(): Stage | null {
-    return this.tasks.hasInherited ? "tool" : this.stages.current
+    const { current } = this.stages
+    // Before it waits for anything here, it is where another process has left it.
+    const before = current === null && this.#step === undefined ? this.given.resumed?.waitedIn : null
+    return before ?? (this.tasks.hasInherited ? "tool" : current)
   }
 
   /** Another process has the plan now, or is to have it: it was handed over to that process, or this one has lost it. */

@@ -1,4 +1,5 @@
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
+import type { Stage } from "@bowline/domain/plan/Outcome"
 import type { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Result, Schema } from "effect"
@@ -8,6 +9,7 @@ import { type EventRow, toEvent } from "../store/EventRow.ts"
 import type { Lack } from "../store/StoredRequest.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { Tool } from "../tool/Tool.ts"
+import { toolName as waitTool } from "../tool/WaitTool.ts"
 import type { StoredWait } from "../store/InboxStore.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
@@ -20,6 +22,8 @@ export interface Attempts {
 /** How far another process has brought a plan. */
 export interface Resumed {
   readonly progress: Progress
+  /** The stage in which it waited for somebody; null if it did not. */
+  readonly waitedIn: Stage | null
   /** Whether its question is in the history. */
   readonly isAsked: boolean
   /** Undefined before the first step, and once a call of the last step has started, or waits for an approval: then that step has its answer. */
@@ -58,7 +62,7 @@ const isIdempotent = (
     ? agents.some(
         ({ name, skills = [] }) => name === agent && skills.some(({ id, idempotent }) => id === skill && idempotent)
       )
-    : localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
+    : (localTools.find(({ name }) => name === tool)?.isIdempotent ?? tool === waitTool)
 }
 
 /** What is said of a plan whose request this replica does not have. */
@@ -130,6 +134,11 @@ const isAnswered = (steps: number, rows: ReadonlyArray<EventRow>): boolean =>
       (event === "inbox.taken" && decodeTaken(payload).step > steps)
   )
 
+const stageOf = (open: ReadonlyArray<StoredWait>): Stage | null => {
+  if (open.length === 0) return null
+  return open.some(({ kind }) => kind === "approval") ? "approval" : "client"
+}
+
 /** Reads from the store how far the plan has come. */
 export const read = ({
   plan,
@@ -143,6 +152,7 @@ export const read = ({
   const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
   return {
     progress: { model, steps, tool_calls, retries, usage, cost_usd },
+    waitedIn: stageOf(waits.filter(({ settlement }) => settlement === undefined)),
     isAsked: has("plan") || has("step"),
     attempts: has("step") && !isAnswered(steps, tail) ? attemptsOf(tail) : undefined,
     tasks,

@@ -219,7 +219,8 @@ class StepCalls {
       const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null, mark: mark ?? null }
       journal.append(
         [{ _tag: "WaitOpened", ...call, ...rest }, run.progressed(run.stage)],
-        [{ event: "waiting", data: { ...call, ...said } }]
+        // Nobody has to do anything for the time.
+        kind === "timer" ? [] : [{ event: "waiting", data: { ...call, kind, ...said } }]
       )
     })
     const waiting = Effect.gen(function* () {

@@ -68,6 +68,8 @@ export interface Settlement {
   readonly given: { readonly entry_id: EntryId | null; readonly by: CallerName; readonly entry: Settling } | undefined
   /** The digest of the MCP tool that the call is of, as it was when the call began to wait. */
   readonly tool_digest: string | null
+  /** A text has ended the wait for a time. No store keeps that. */
+  readonly isByText?: true
 }
 
 /** What a plan's inbox has that the plan has not used yet, in the order of acceptance. */

@@ -127,6 +127,8 @@ export type PlanChange =
       readonly mark: string | null
     } & OpenWait &
       Pick<Waiting, "task_id" | "agent" | "input" | "why" | "message" | "data" | "url" | "expires_at">)
+  /** A text has ended the wait of this call for a time. */
+  | { readonly _tag: "WaitEnded"; readonly task_id: TaskId }
   /** What the plan has done with an entry of its inbox: it has told its readers of it (`accepted`, `withdrawn`), or has come to its end. */
   | {
       readonly _tag: "EntryChanged"
@@ -153,6 +155,8 @@ export type PlanChange =
       readonly leftMs: number
       readonly until: string | null
       readonly preferences: Preferences
+      /** Whether it ends when nobody reads it. */
+      readonly needsReader: boolean
     }
   /** Readers of a plan that was parked are told that it goes on. */
   | { readonly _tag: "Woken" }

@@ -105,6 +105,8 @@ export class LivePlan {
   #held = 0
   #isOutdated = false
   #runsOn = false
+  /** How many waits of it need no reader. */
+  #holding = 0
   /** Done when the first reader has come. */
   readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
@@ -151,6 +153,11 @@ export class LivePlan {
   /** Whether somebody reads it now, and not only may come back. */
   get isRead(): boolean {
     return this.#connected > this.#absent
+  }
+
+  /** Whether it is without a reader as long as it waits, and waits for one then. */
+  get isHeld(): boolean {
+    return this.#holding > 0
   }
 
   /** Whether a reader has left it running. */
@@ -278,11 +285,13 @@ export class LivePlan {
     return Effect.acquireUseRelease(
       Effect.sync(() => {
         this.#connected++
+        this.#holding++
         return new Set<unknown>([...this.#readers, ...this.#watchers])
       }),
       () => wait,
       (before) =>
         Effect.sync(() => {
+          this.#holding--
           const isRead = [...this.#readers, ...this.#watchers].some((reader) => !before.has(reader))
           if (isRead) this.#gone()
           else this.#held++

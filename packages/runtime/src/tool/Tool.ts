@@ -51,9 +51,9 @@ export interface AskedQuestion {
   readonly mark: string | null
 }
 
-/** What a call asks: the result of a tool of the client, or an answer for a peer or a server. */
+/** What a call asks: the result of a tool of the client, an answer for a peer or a server, or the time, which a text ends, too. */
 export interface CallQuestion {
-  readonly kind: "result" | "answer"
+  readonly kind: "result" | "answer" | "timer"
   /** Counts the questions of one call, from 1. */
   readonly round: number
   /** What has to match, see `OpenWait`. */

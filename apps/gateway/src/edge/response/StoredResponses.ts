@@ -30,7 +30,7 @@ export const make = Effect.gen(function* () {
     const echo = yield* Effect.mapError(Effect.fromOption(decodeEcho(stored.echo)), () => missing)
     const events = new ResponseEvents(ref, echo)
     for (const event of (yield* PlanGist.read(store, stored)).events) events.tell(event)
-    if (stored.plan.state === "running") events.stand()
+    if (stored.plan.state === "running" || stored.plan.state === "waiting") events.stand()
     // A call that runs may not have told yet that it has begun.
     if (stored.plan.stage !== "tool" && events.waitsForResults(new Set())) events.call()
     return { ref, echo, events }

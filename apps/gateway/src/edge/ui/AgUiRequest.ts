@@ -4,7 +4,11 @@ import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Predicate, Result, Schema } from "effect"
 import { given } from "../openai/ChatSampling.ts"
+import { ClientTool } from "@bowline/domain/plan/PlanRequest"
+import type { Brought } from "../leg/ClientResults.ts"
 import {
+  askedAgain,
+  bring,
   type Decided,
   noFiles,
   Note,
@@ -33,7 +37,9 @@ const problemOf = (role: string, content: unknown) => {
 const Message = whole({
   role: Schema.Literals(["user", "system", "developer", "assistant", "tool", "activity", "reasoning"]),
   content: Schema.optionalKey(Schema.Unknown),
-  toolCalls: Schema.optionalKey(Schema.Array(whole({})))
+  toolCalls: Schema.optionalKey(Schema.Array(whole({}))),
+  toolCallId: Schema.optionalKey(Schema.String),
+  error: Schema.optionalKey(Schema.String)
 }).check(
   Schema.makeFilter(({ content, role }) =>
     role === "user" || role === "system" || role === "developer" ? problemOf(role, content) : undefined
@@ -57,7 +63,15 @@ const Body = Schema.Struct({
   threadId: ExternalSessionId,
   runId: Schema.String.check(Schema.isMaxLength(256)),
   messages: Schema.Array(Message).check(Schema.isMaxLength(1_000)),
-  tools: given(Schema.Array(Schema.Struct({ name: Schema.String }))),
+  tools: given(
+    Schema.Array(
+      Schema.Struct({
+        name: ClientTool.fields.name,
+        description: given(ClientTool.fields.description.schema),
+        parameters: given(ClientTool.fields.input_schema)
+      })
+    ).check(Schema.isMaxLength(128))
+  ),
   context: given(Schema.Array(Schema.Struct({ description: Schema.String, value: Schema.String }))),
   resume: given(Schema.Array(ResumeEntry).check(Schema.isMaxLength(128))),
   forwardedProps: given(Schema.Unknown)
@@ -78,11 +92,25 @@ const textOf = ({ content }: Message): string => {
   return parts.flatMap((part) => (isTextPart(part) ? [part.text] : [])).join("\n\n")
 }
 
-const toolsOf = (tools: typeof Body.Type.tools): ReadonlyArray<Issue> =>
-  (tools ?? []).map(({ name }, index) => ({
-    path: `tools[${index}]`,
-    message: `Expected no ${JSON.stringify(name.slice(0, 64))}: the planner calls tools itself. Name agents and MCP servers in a preset, or in forwardedProps.bowline`
+const toolsOf = (tools: typeof Body.Type.tools): ReadonlyArray<ClientTool> =>
+  (tools ?? []).map(({ description, name, parameters }) => ({
+    name,
+    ...(typeof description === "string" && { description }),
+    input_schema: parameters ?? { type: "object" }
   }))
+
+/** The results of the calls that the client has made itself: its last messages. */
+const broughtBy = (messages: ReadonlyArray<Message>): Brought | undefined => {
+  const from = messages.findLastIndex(({ role }) => role !== "tool") + 1
+  return bring(
+    messages.slice(from).map((message, index) => ({
+      path: `messages[${from + index}].content`,
+      task_id: message.toolCallId ?? "",
+      content: textOf(message),
+      ...(message.error !== undefined && { is_error: true })
+    }))
+  )
+}
 
 const toDecided = (entry: typeof ResumeEntry.Type, index: number): Decided => {
   const { interruptId, payload, status } = entry
@@ -97,26 +125,49 @@ const optionsOf = (props: unknown): unknown => (Predicate.hasProperty(props, "bo
 
 const noQuestion: Issue = {
   path: "messages",
-  message: "Expected the user's message, which is the question, as the last one, or answers in resume"
+  message: "Expected the user's message, which is the question, as the last one, results of tools, or answers in resume"
+}
+
+/** Whether the user asks although a call has no result yet. */
+const leavesOpen = (messages: ReadonlyArray<Message>): boolean => {
+  const given = new Set(messages.map(({ toolCallId }) => toolCallId))
+  const last = messages.findLastIndex(({ role }) => role === "user")
+  const before = messages.slice(0, Math.max(last, 0)).findLast(({ role }) => role === "assistant")
+  return messages.length - 1 === last && before?.toolCalls?.some(({ id }) => !given.has(id)) === true
 }
 
 /** Reads a body. Fails with everything that is wrong with it, field by field. */
 export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<AgUiRequest, ReadonlyArray<Issue>> => {
   const body = Result.mapError(decodeBody(sent), fromSchema)
   const options = readOptions(optionsOf(sent["forwardedProps"]), "forwardedProps.bowline")
-  const wrong = [...problemsOf(body, options), ...(Result.isSuccess(body) ? toolsOf(body.success.tools) : [])]
-  if (Result.isFailure(body) || Result.isFailure(options) || wrong.length > 0) return Result.fail(wrong)
-  const { context, messages, resume, runId, threadId: session } = body.success
-  const renamed = renaming("threadId", "forwardedProps.bowline")
+  if (Result.isFailure(body) || Result.isFailure(options)) return Result.fail(problemsOf(body, options))
+  const { context, messages, resume, runId, threadId: session, tools } = body.success
+  const named = renaming("threadId", "forwardedProps.bowline")
+  const renamed: UiRequest["renamed"] = (issues) =>
+    named(issues).map(({ message, path }) => ({
+      path: path.replace(/^(tools\[\d+\])\.input_schema\b/, "$1.parameters"),
+      message
+    }))
   const decided = (resume ?? []).map(toDecided)
   const asks = messages.at(-1)?.role === "user"
-  const common = { session, renamed, decided, runId, messages }
+  const brought = broughtBy(messages)
+  const common = { session, renamed, decided, brought, runId, messages }
   // The question that an answer belongs to may be the last message as well.
-  if (decided.some(({ isCancelled }) => !isCancelled)) return Result.succeed({ ...common, request: undefined })
-  if (!asks) return decided.length > 0 ? Result.succeed({ ...common, request: undefined }) : Result.fail([noQuestion])
+  if (brought === undefined && decided.some(({ isCancelled }) => !isCancelled))
+    return Result.succeed({ ...common, request: undefined })
+  if (!asks && brought === undefined)
+    return decided.length > 0 ? Result.succeed({ ...common, request: undefined }) : Result.fail([noQuestion])
   const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
   const told = (context ?? []).map(({ description, value }) => `${description}: ${value}`)
   const interrupts = decided.length > 0
-  const plan = toPlan({ session, said, options: options.success, renamed, context: told, interrupts })
+  const plan = toPlan({
+    session,
+    said: brought === undefined ? said : askedAgain(said),
+    options: options.success,
+    renamed,
+    tools: toolsOf(tools),
+    context: told,
+    interrupts: interrupts || leavesOpen(messages)
+  })
   return Result.map(plan, (request): AgUiRequest => ({ ...common, request }))
 }

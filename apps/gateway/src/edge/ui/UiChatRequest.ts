@@ -2,8 +2,12 @@ import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Result, Schema } from "effect"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Brought } from "../leg/ClientResults.ts"
 import { given } from "../openai/ChatSampling.ts"
 import {
+  askedAgain,
+  bring,
   type Decided,
   noFiles,
   Note,
@@ -20,6 +24,10 @@ const Part = Schema.Struct({
   type: Schema.String,
   text: Schema.optionalKey(Schema.String),
   state: Schema.optionalKey(Schema.String),
+  toolCallId: Schema.optionalKey(Schema.String),
+  providerExecuted: Schema.optionalKey(Schema.Boolean),
+  output: Schema.optionalKey(Schema.Json),
+  errorText: Schema.optionalKey(Schema.String),
   approval: Schema.optionalKey(Schema.Unknown)
 }).check(
   Schema.makeFilter(({ text, type }) =>
@@ -42,6 +50,7 @@ type Message = typeof Message.Type
 const Body = Schema.Struct({
   id: ExternalSessionId,
   messages: Schema.Array(Message).check(Schema.isMaxLength(1_000)),
+  tools: given(PlanRequest.fields.tools),
   trigger: given(Schema.Literals(["submit-message", "regenerate-message"])),
   messageId: given(Schema.String)
 })
@@ -83,15 +92,32 @@ const readDecided = (message: Message, index: number): Result.Result<ReadonlyArr
     : Result.succeed(read.flatMap((one) => (Result.isSuccess(one) ? [one.success] : [])))
 }
 
-const noQuestion: Issue = {
-  path: "messages",
-  message: "Expected the user's message, which is the question, or an answer to an approval, in the last one"
+/** The results of the calls that the client has made itself: those of the last step. */
+const broughtBy = ({ parts }: Message, index: number): Brought | undefined => {
+  const from = parts.findLastIndex(({ type }) => type === "step-start") + 1
+  return bring(
+    parts.slice(from).flatMap((part, at) => {
+      const { errorText, output, providerExecuted, state, toolCallId = "" } = part
+      if (providerExecuted === true) return []
+      const call = { path: `messages[${index}].parts[${from + at}].output`, task_id: toolCallId }
+      if (state === "output-available") return [{ ...call, content: output ?? null }]
+      return state === "output-error" ? [{ ...call, content: errorText ?? "", is_error: true }] : []
+    })
+  )
 }
 
-/** Whether the user goes on without an answer to an approval. */
+const noQuestion: Issue = {
+  path: "messages",
+  message:
+    "Expected the user's message, which is the question, an answer to an approval, or results of tools, in the last one"
+}
+
+/** Whether the user goes on without an answer to an approval, or the result of a call. */
 const leavesOpen = (messages: ReadonlyArray<Message>): boolean => {
   const last = messages.findLast(({ role }) => role === "assistant")
-  return last?.parts.some(({ state }) => state === "approval-requested") === true
+  const isOpen = ({ providerExecuted, state }: Message["parts"][number]) =>
+    state === "approval-requested" || (state === "input-available" && providerExecuted !== true)
+  return last?.parts.some(isOpen) === true
 }
 
 /** Reads a body. Fails with everything that is wrong with it, field by field. */
@@ -105,16 +131,28 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<U
   if (last === undefined) return Result.fail([noQuestion])
   const isAgain = trigger === "regenerate-message" || messageId === last.id
   const common = { session, renamed, messageId: last.id }
+  const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
+  const told = { session, options: options.success, renamed, tools: body.success.tools ?? [] }
   if (last.role !== "user") {
     const decided = last.role === "assistant" ? readDecided(last, messages.length - 1) : Result.succeed([])
-    return Result.flatMap(decided, (decided) =>
-      decided.length === 0 || trigger === "regenerate-message"
-        ? Result.fail([noQuestion])
-        : Result.succeed({ ...common, request: undefined, decided, isAgain: false })
-    )
+    const brought = last.role === "assistant" ? broughtBy(last, messages.length - 1) : undefined
+    return Result.flatMap(decided, (decided) => {
+      if ((decided.length === 0 && brought === undefined) || trigger === "regenerate-message") {
+        return Result.fail([noQuestion])
+      }
+      const rest = { ...common, decided, brought, isAgain: false }
+      if (brought === undefined) return Result.succeed({ ...rest, request: undefined })
+      const plan = toPlan({ ...told, said: askedAgain(said), interrupts: false })
+      return Result.map(plan, (request): UiChatRequest => ({ ...rest, request }))
+    })
   }
-  const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
   const interrupts = leavesOpen(messages)
-  const plan = toPlan({ session, said, options: options.success, renamed, interrupts })
-  return Result.map(plan, (request): UiChatRequest => ({ ...common, request, decided: [], isAgain }))
+  const plan = toPlan({ ...told, said, interrupts })
+  return Result.map(plan, (request): UiChatRequest => ({
+    ...common,
+    request,
+    decided: [],
+    brought: undefined,
+    isAgain
+  }))
 }

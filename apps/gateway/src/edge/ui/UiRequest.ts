@@ -1,10 +1,12 @@
 import type { Decision } from "@bowline/domain/plan/Approval"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { ExternalSessionId } from "@bowline/domain/session/Session"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { UiOptions } from "@bowline/protocol/unstable/ui/UiApi"
 import { Option, Result, Schema } from "effect"
+import type { Brought, GivenResult } from "../leg/ClientResults.ts"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 
 /** A call that the caller has decided about, and where the body says so. */
 export interface Decided {
@@ -15,11 +17,13 @@ export interface Decided {
   readonly isCancelled: boolean
 }
 
-/** What the body of a UI library asks. Without a `request` it only decides about calls that wait. */
+/** What the body of a UI library asks. Without a `request` it only decides about calls that wait. One that has `brought` results asks only if nothing waits for them. */
 export interface UiRequest {
   readonly session: ExternalSessionId
   readonly request: PlanRequest | undefined
   readonly decided: ReadonlyArray<Decided>
+  /** The results of calls that the client has made. */
+  readonly brought: Brought | undefined
   /** What is wrong with the plan, under the names of the body. */
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
@@ -46,6 +50,8 @@ interface Telling {
   /** The last one is the question. */
   readonly said: ReadonlyArray<Said>
   readonly options: typeof UiOptions.Type | undefined
+  /** The tools that the client runs. */
+  readonly tools: ReadonlyArray<ClientTool>
   readonly renamed: UiRequest["renamed"]
   /** What else the instructions say. */
   readonly context?: ReadonlyArray<string>
@@ -61,7 +67,7 @@ const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { erro
 const isSaid = ({ text }: Said): boolean => text.trim() !== ""
 
 /** The question as a plan. */
-export const toPlan = ({ context = [], interrupts, options, renamed, said, session }: Telling) => {
+export const toPlan = ({ context = [], interrupts, options, renamed, said, session, tools }: Telling) => {
   const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], preferences: {} }
   const isInstruction = ({ role }: Said) => role === "system" || role === "developer"
   const instructions = [...said.filter(isInstruction).map(({ text }) => text.trim()), ...context].filter(
@@ -73,7 +79,8 @@ export const toPlan = ({ context = [], interrupts, options, renamed, said, sessi
     .map(({ role, text }) => ({ role, content: text }))
   const plan = decodePlan({
     ...named,
-    tools: [],
+    tools,
+    ...(tools.length > 0 && { legs: { parallel: true } }),
     question: said.at(-1)?.text ?? "",
     session_id: session,
     ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),
@@ -110,3 +117,22 @@ export const readOptions = (sent: unknown, path: string) => {
 export const problemsOf = (
   ...parts: ReadonlyArray<Result.Result<unknown, ReadonlyArray<Issue>>>
 ): ReadonlyArray<Issue> => parts.flatMap((part) => Option.getOrElse(Result.getFailure(part), () => []))
+
+const isTaskId = Schema.is(TaskId)
+
+/** Results as they are brought to a plan: undefined if one is of a call that the gateway cannot have made. */
+export const bring = (
+  results: ReadonlyArray<Omit<GivenResult, "task_id"> & { readonly task_id: string }>
+): Brought | undefined => {
+  const known = results.flatMap(({ task_id, ...result }) => (isTaskId(task_id) ? [{ ...result, task_id }] : []))
+  return known.length === 0 || known.length < results.length
+    ? undefined
+    : { path: "messages", results: known, texts: [] }
+}
+
+/** The conversation with its last question at the end: for a plan that takes the place of one that is over. */
+export const askedAgain = (said: ReadonlyArray<Said>): ReadonlyArray<Said> => {
+  const last = said.findLastIndex(({ role }) => role === "user")
+  const question = said[last]
+  return question === undefined ? said : [...said.slice(0, last), question]
+}

@@ -13,6 +13,8 @@ import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
 import { readNothing, readSentJson } from "../../http/RequestBody.ts"
+import * as ClientResults from "../leg/ClientResults.ts"
+import type { UiRequest } from "./UiRequest.ts"
 import * as AgUiRequest from "./AgUiRequest.ts"
 import * as UiChatRequest from "./UiChatRequest.ts"
 import * as UiPlans from "./UiPlans.ts"
@@ -36,6 +38,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const ui = yield* UiPlans.make
     const waiting = yield* WaitingPlans.make
+    const results = yield* ClientResults.make
     const { maxBody } = yield* GatewayConfig
     const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
     const expectNothing = readNothing(maxBody)
@@ -52,13 +55,24 @@ export const layer = HttpApiBuilder.group(
         ...protocol,
         fold,
         decided,
-        hold: (seen) => waiting.hold(caller, plan.plan_id, seen)
+        hold: (seen) => waiting.hold(caller, plan.plan_id, seen),
+        isIdle: results.isIdle(caller, plan.plan_id)
       })
     }
 
     /** The client comes back to a plan. */
     const readAgain = (caller: CallerName, plan: PlanId) =>
       Effect.tap(ui.read(caller, plan), () => waiting.release(plan))
+
+    /** Passes on what the client brings: decisions, and results. Returns the plan that goes on with them, and its calls. */
+    const bring = Effect.fnUntraced(function* (caller: CallerName, asked: UiRequest) {
+      const { calls, plan } = yield* ui.decide(caller, asked)
+      const { brought } = asked
+      const resumed = brought && (yield* results.resume(caller, brought, false))
+      if (resumed === undefined) return { calls, plan, given: none }
+      const given: ReadonlySet<string> = new Set((brought?.results ?? []).map(({ task_id }) => task_id))
+      return { calls, plan: resumed.plan_id, given }
+    })
 
     return handlers
       .handleRaw("chat", ({ headers, request }) =>
@@ -75,13 +89,13 @@ export const layer = HttpApiBuilder.group(
             messageId,
             isAgain
           }
-          const { calls, plan } = yield* ui.decide(caller, asked)
-          const reading = yield* asking !== undefined
+          const { calls, given, plan } = yield* bring(caller, asked)
+          const reading = yield* asking !== undefined && given.size === 0
             ? ui.start(asking)
             : plan !== undefined
               ? readAgain(caller, plan)
               : Effect.die("The request neither asks nor decides")
-          return respond({ caller, request }, reading, chunks, UiChunks.make(calls), calls)
+          return respond({ caller, request }, reading, chunks, UiChunks.make(calls, given), calls)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
       .handleRaw("resume", ({ params, request }) =>
@@ -108,10 +122,10 @@ export const layer = HttpApiBuilder.group(
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(AgUiRequest.decode(value)), invalid)
           const { messages, renamed, request: question, runId, session } = asked
-          const { calls, plan } = yield* ui.decide(caller, asked)
-          const joins = question === undefined && plan !== undefined
+          const { calls, given, plan } = yield* bring(caller, asked)
+          const joins = (question === undefined || given.size > 0) && plan !== undefined
           const behind = joins ? calls : none
-          const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind)
+          const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind, given)
           if (joins) return respond({ caller, request }, yield* readAgain(caller, plan), events, fold, calls)
           if (question === undefined) return yield* nothingWaits
           const reading = yield* ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed })

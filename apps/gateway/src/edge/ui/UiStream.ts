@@ -10,10 +10,12 @@ interface Telling {
   readonly fold: UiFold<object>
   /** What follows the last event. */
   readonly tail: string
-  /** The calls that the client has decided about just now. */
+  /** The calls that the client has decided about, or given the results of, just now. */
   readonly decided: ReadonlySet<string>
   /** Reads the plan after this frame in place of the client, while only a decision is waited for. */
   readonly hold: (seen: number) => Effect.Effect<void>
+  /** Whether no call runs that has not told yet that it has begun. */
+  readonly isIdle: Effect.Effect<boolean>
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -36,13 +38,15 @@ const decodePayload = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Reco
  */
 export const respond = (
   { frames, plan_id, session_id }: FollowedPlan,
-  { decided, fold, headers, hold, tail }: Telling
+  { decided, fold, headers, hold, isIdle, tail }: Telling
 ): HttpServerResponse.HttpServerResponse => {
   let seen = 0
   const encode = (events: ReadonlyArray<object>) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")
   const pause = DecisionPause.make(
     () => fold.waits(decided),
-    Effect.suspend(() => hold(seen))
+    // A plan that waits for results needs no reader.
+    Effect.suspend(() => (fold.waitsForDecision(decided) ? hold(seen) : Effect.void)),
+    isIdle
   )
   const body = SseAnswer.translated({
     plan_id,

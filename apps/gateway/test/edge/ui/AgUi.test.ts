@@ -218,7 +218,9 @@ describe("AG-UI's HttpAgent", () => {
           "messages[1].id",
           "messages[1].role"
         ],
-        [{ tools: [tool, tool] }, "tools[0]", "tools[1]"],
+        [{ tools: [tool, tool] }, "tools[1].name"],
+        [{ tools: [{ ...tool, name: "no name", parameters: { type: 7 } }] }, "tools[0].name"],
+        [{ tools: [{ ...tool, parameters: { type: 7 } }] }, "tools[0].parameters"],
         [{ resume: [entry] }, "resume[0].interruptId"],
         [{ resume: [{ ...entry, payload: undefined }] }, "resume[0].payload"],
         [{ resume: [{ ...entry, payload: { decision: "maybe" } }] }, "resume[0].payload.decision"],
@@ -232,7 +234,6 @@ describe("AG-UI's HttpAgent", () => {
         const { body, status } = yield* post(`${url}/agui`, { threadId: "t", runId: "r", messages: [user], ...fields })
         const issues = body["issues"] as ReadonlyArray<{ readonly path: string; readonly message: string }>
         assert.deepStrictEqual([status, issues?.map(({ path }) => path)], [400, paths], JSON.stringify(fields))
-        if (paths[0] === "tools[0]") assert.include(issues[0]?.message, "confetti")
       }
     })
   )

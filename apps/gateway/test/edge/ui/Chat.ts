@@ -4,6 +4,8 @@ import {
   type ChatState,
   type ChatTransport,
   DefaultChatTransport,
+  getToolName,
+  isToolUIPart,
   type UIMessage
 } from "ai"
 import { assert } from "@effect/vitest"
@@ -36,9 +38,21 @@ class Chat extends AbstractChat<UIMessage> {
 /** A page with the AI SDK's chat, as it is. `bowline` is what the page says in Bowline's own words. */
 export const open = (
   url: string,
-  { bowline, headers = {}, ...init }: ChatInit<UIMessage> & { bowline?: object; headers?: Record<string, string> } = {}
+  {
+    body,
+    bowline,
+    headers = {},
+    ...init
+  }: ChatInit<UIMessage> & { body?: object; bowline?: object; headers?: Record<string, string> } = {}
 ): Chat =>
-  openWith(new DefaultChatTransport({ api: `${url}/ui/chat`, headers, ...(bowline && { body: { bowline } }) }), init)
+  openWith(
+    new DefaultChatTransport({
+      api: `${url}/ui/chat`,
+      headers,
+      ...((body ?? bowline) && { body: { ...body, ...(bowline && { bowline }) } })
+    }),
+    init
+  )
 
 /** The same page with another transport. */
 export const openWith = (transport: ChatTransport<UIMessage>, init: ChatInit<UIMessage> = {}): Chat =>
@@ -54,9 +68,9 @@ export const until = (chat: Chat, holds: (chat: Chat) => boolean) =>
 export const shown = (message: UIMessage | undefined): ReadonlyArray<string> =>
   (message?.parts ?? []).flatMap((part) => {
     if (part.type === "text" || part.type === "reasoning") return [`${part.type}: ${part.text}`]
-    if (part.type !== "dynamic-tool") return []
+    if (!isToolUIPart(part)) return []
     const said = part.state === "output-available" ? ` ${JSON.stringify(part.output)}` : ""
-    return [`${part.toolName}: ${part.state}${said}${part.state === "output-error" ? ` ${part.errorText}` : ""}`]
+    return [`${getToolName(part)}: ${part.state}${said}${part.state === "output-error" ? ` ${part.errorText}` : ""}`]
   })
 
 export const lastOf = (chat: Chat): ReadonlyArray<string> => shown(chat.lastMessage)

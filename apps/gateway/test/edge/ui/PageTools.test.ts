@@ -81,6 +81,26 @@ describe("tools of the page in the AI SDK's chat through the client", () => {
     )
   }
 
+  it.live("have the result of the page that was faster", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start((asked) =>
+        results(asked).length === 0 ? [callTool("pick", { among: 3 })] : [say(`Told: ${results(asked).join()}`)]
+      )
+      const page = open(url, pick)
+      yield* ask(page)
+      const other = open(url, pick, { messages: page.messages })
+      const id = calls(page)[0]?.id ?? ""
+      for (const [chat, color] of [
+        [page, "red"],
+        [other, "blue"]
+      ] as const) {
+        void chat.addToolOutput({ tool: "pick", toolCallId: id, output: { color } })
+        yield* until(chat, () => chat.status === "ready" && texts(chat).length === 1)
+        assert.include(texts(chat)[0], "red")
+      }
+    })
+  )
+
   it.live("are called behind an approval, and tell the model an error", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) =>

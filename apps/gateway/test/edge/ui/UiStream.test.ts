@@ -32,6 +32,7 @@ const listen = Effect.fnUntraced(function* (
     tail: "data: [DONE]\n\n",
     headers: {},
     decided,
+    isIdle: Effect.succeed(true),
     hold: () => Effect.void
   })
   if (body._tag !== "Stream") return assert.fail("The answer is no stream")

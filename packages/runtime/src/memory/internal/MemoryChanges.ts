@@ -107,6 +107,12 @@ export const apply = (
         settlement: undefined
       })
       return
+    case "WaitEnded": {
+      const wait = record.waits.get(change.task_id)
+      if (wait !== undefined)
+        wait.settlement ??= { task_id: change.task_id, round: 1, given: undefined, tool_digest: null }
+      return
+    }
     case "EntryChanged":
       changeEntry(record, change)
       return
@@ -123,6 +129,7 @@ export const apply = (
       record.plan = { ...record.plan, state: "waiting", deadline_at: null }
       record.leftMs = change.leftMs
       record.preferences = change.preferences
+      record.needsReader = change.needsReader
       return
     case "Woken":
       record.wokenBy = null

@@ -46,6 +46,8 @@ export interface PlanRecord {
   /** How much of its time is left, while no process has it that was parked. */
   leftMs: number | null
   wokenBy: WokenBy | null
+  /** Of a parked plan: whether it ends when nobody reads it. */
+  needsReader: boolean
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>

@@ -1,7 +1,15 @@
 import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
-import { changeTask, type EntryRow, type TaskRow, unchangedTask, type WaitRow, waitOf } from "./CallRows.ts"
+import {
+  changeTask,
+  type EndedWaitRow,
+  type EntryRow,
+  type TaskRow,
+  unchangedTask,
+  type WaitRow,
+  waitOf
+} from "./CallRows.ts"
 
 /** A plan's guard, and what a batch has once per plan. `fence` is that of the session, which the plan holds or is about to hold. */
 interface GuardRow {
@@ -98,6 +106,7 @@ export interface BatchRows {
   readonly changed: ReadonlyArray<TaskRow>
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
+  readonly ended: ReadonlyArray<EndedWaitRow>
 }
 
 const unchangedPlan = {
@@ -125,11 +134,11 @@ const unchangedPlan = {
   finished_at: null
 }
 
-/** `on_disconnect` is the first preference that it writes: who looks for unread plans finds it there. */
-const toParked = (plan: PlanRow, { leftMs, preferences }: Extract<PlanChange, { _tag: "Parked" }>): PlanRow => {
-  const { on_disconnect, ...others } = preferences
-  const written = JSON.stringify({ on_disconnect, ...others })
-  return { ...plan, state: "waiting", left_ms: Math.round(leftMs), preferences: written }
+/** `on_disconnect` is the first preference that it writes of a plan that needs a reader: who looks for unread plans finds it there. */
+const toParked = (plan: PlanRow, change: Extract<PlanChange, { _tag: "Parked" }>): PlanRow => {
+  const { on_disconnect, ...others } = change.preferences
+  const written = change.needsReader ? { on_disconnect, ...others } : { ...others, on_disconnect }
+  return { ...plan, state: "waiting", left_ms: Math.round(change.leftMs), preferences: JSON.stringify(written) }
 }
 
 const changePlan = (
@@ -169,6 +178,7 @@ interface Merged {
   readonly tasks: ReadonlyArray<TaskRow>
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
+  readonly ended: ReadonlyArray<EndedWaitRow>
   readonly isReleased: boolean
   readonly until: string | null
 }
@@ -193,6 +203,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   const tasks = new Map<string, TaskRow>()
   const waits = new Map<string, WaitRow>()
   const entries = new Map<string, EntryRow>()
+  const ended: Array<EndedWaitRow> = []
   const messages: Array<Omit<MessageRow, "position">> = []
   for (const change of changes) {
     switch (change._tag) {
@@ -213,6 +224,9 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       }
       case "WaitOpened":
         waits.set(change.task_id, waitOf(plan_id, change))
+        break
+      case "WaitEnded":
+        ended.push({ plan_id, task_id: change.task_id })
         break
       case "EntryChanged": {
         const { entry_id: id, moved_to, state, step } = change
@@ -243,6 +257,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
     tasks: Array.from(tasks.values()),
     waits: Array.from(waits.values()),
     entries: Array.from(entries.values()),
+    ended,
     isReleased,
     until
   }
@@ -285,6 +300,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
     started: tasks.filter(isNew),
     changed: tasks.filter((task) => !isNew(task)),
     waits: merged.flatMap(({ waits }) => waits),
-    entries: merged.flatMap(({ entries }) => entries)
+    entries: merged.flatMap(({ entries }) => entries),
+    ended: merged.flatMap(({ ended }) => ended)
   }
 }

@@ -42,6 +42,12 @@ export interface WaitRow {
   readonly mark: string | null
 }
 
+/** A wait for a time that a text has ended. */
+export interface EndedWaitRow {
+  readonly plan_id: string
+  readonly task_id: string
+}
+
 /** What a plan has done with an entry of its inbox: its last change of a batch. */
 export interface EntryRow {
   readonly plan_id: string

@@ -43,7 +43,7 @@ export const writeBatch = (
   sessionTtl: Duration.Duration
 ): Statement.Statement<Written> => {
   const rows = batchRows(batch)
-  const { guards, events, plans, messages, compactions, started, changed, waits, entries } = rows
+  const { guards, events, plans, messages, compactions, started, changed, waits, entries, ended } = rows
   const touchesSessions =
     compactions.length > 0 ||
     guards.some((guard) => guard.messages > 0 || guard.settled_at !== null || guard.until !== null)
@@ -61,6 +61,7 @@ export const writeBatch = (
     ...when(started.length > 0, insertTasks),
     ...when(changed.length > 0, updateTasks),
     ...when(waits.length > 0, openWaits),
+    ...when(ended.length > 0, endWaits),
     ...when(entries.length > 0, changeEntries),
     ...when(compactions.length > 0, compactMessages),
     ...when(touchesSessions, () => updateSessions(sql, rows, sessionTtl)),
@@ -241,6 +242,13 @@ const openWaits = (sql: Sql, { waits }: BatchRows) => sql`new_waits as (
       (excluded.kind, excluded.round, excluded.input, excluded.why, excluded.schema, excluded.message, excluded.data, excluded.url,
         excluded.expires_at, excluded.mark, now()),
     (settled_by, is_expired, decision, note, decided_by) = (null, false, null, null, null)
+)`
+
+const endWaits = (sql: Sql, { ended }: BatchRows) => sql`ended_waits as (
+  update waits w set is_expired = true
+  from ${rowsOf(sql, ended)} as u(plan_id text, task_id text)
+  join fresh f on f.plan_id = u.plan_id
+  where w.plan_id = u.plan_id and w.task_id = u.task_id and w.settled_by is null
 )`
 
 /** A text that was taken back before its plan could tell that it was accepted stays so. */

@@ -14,9 +14,13 @@ type Held = Given.Stored & { readonly fence: number }
 
 const left = 60_000
 
-const parked = (until: string | null = Given.farOff, preferences = Given.preferences): ReadonlyArray<PlanChange> => [
+const parked = (
+  until: string | null = Given.farOff,
+  preferences = Given.preferences,
+  needsReader = preferences.on_disconnect === "cancel"
+): ReadonlyArray<PlanChange> => [
   { _tag: "Progressed", stage: "approval", progress: Given.progress },
-  { _tag: "Parked", leftMs: left, until, preferences },
+  { _tag: "Parked", leftMs: left, until, preferences, needsReader },
   { _tag: "Released" }
 ]
 
@@ -210,17 +214,33 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "ends a wait for a time that a text has ended: its time wakes nobody",
+    test: Effect.gen(function* () {
+      const { held, plan_id, task_id } = yield* waiting({ kind: "timer", expires_at: "1969-12-31T23:59:59.000Z" })
+      yield* Given.write(held, [{ _tag: "WaitEnded", task_id }])
+      const { count } = (yield* (yield* InboxStore).read([{ plan_id, seen: -1 }]))[0] ?? assert.fail("No inbox")
+      yield* (yield* InboxStore).expire
+      const [after] = yield* (yield* InboxStore).read([{ plan_id, seen: -1 }])
+      assert.equal(after?.count, count)
+    })
+  },
+  {
     title: "wakes a parked plan that is to be aborted, which needs no place",
     test: Effect.gen(function* () {
       const plans = yield* PlanStore
       const [running, { held, plan_id }] = [yield* Given.createHeld(), yield* park()]
       yield* plans.requestAbort(running.plan.plan_id, "disconnect", true)
       assert.deepEqual(yield* plans.abortRequests(running.plan.replica), [])
-      const stays = yield* waiting()
       const preferences = { ...Given.preferences, on_disconnect: "continue" as const }
-      yield* plans.commit([parking(stays.held, 0, Given.farOff, preferences)])
-      yield* plans.requestAbort(stays.plan_id, "disconnect", true)
-      assert.equal((yield* Given.get(stays.held)).state, "waiting")
+      for (const [kept, needsReader] of [
+        [preferences, false],
+        [Given.preferences, false]
+      ] as const) {
+        const stays = yield* waiting()
+        yield* plans.commit([parking(stays.held, 0, Given.farOff, kept, needsReader)])
+        yield* plans.requestAbort(stays.plan_id, "disconnect", true)
+        assert.equal((yield* Given.get(stays.held)).state, "waiting")
+      }
       yield* plans.requestAbort(plan_id, "disconnect", true)
       const replica = yield* Given.newReplica
       const taken = yield* plans.takeOver(replica, Given.ttl, 10_000, [], 0)
