@@ -1,10 +1,11 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { wait } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/unstable/provider/Script"
+import { type Asked, question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schedule } from "effect"
-import { post, send, startOn, stores } from "./RunningGateway.ts"
+import { databases } from "../plan/Databases.ts"
+import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
 const callers = {
   BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob,root=key-of-root",
@@ -36,6 +37,13 @@ const entriesOf = (url: string, plan: string) =>
 
 /** How often an entry and the end of a plan meet. */
 const races = Number(process.env["BOWLINE_INBOX_RACES"] ?? 40)
+
+const deployments = [
+  { name: "memory", replicas: 1, store: stores.memory },
+  { name: "embedded", replicas: 1, store: Effect.orDie(databases.embedded) },
+  { name: "postgres", replicas: 1, store: stores.postgres },
+  { name: "postgres, two replicas", replicas: 2, store: stores.postgres }
+]
 
 describe("the inbox of a plan", () => {
   for (const [name, store] of Object.entries(stores)) {
@@ -102,10 +110,16 @@ describe("the inbox of a plan", () => {
         assert.deepStrictEqual(joined, (yield* Fiber.join(steered)).body)
       }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
     )
+  }
 
+  for (const { name, replicas, store } of deployments) {
     it.live(`has each entry that meets the end of its plan in one place: taken, moved, or refused (${name})`, () =>
       Effect.gen(function* () {
-        const { url } = yield* startOn(store)((asked) => [wait("20 millis"), say(`to ${question(asked)}`)], callers)
+        const settings = { ...(yield* store), ...callers }
+        const script = (asked: Asked) => [wait("20 millis"), say(`to ${question(asked)}`)]
+        const { url } = yield* start(script, settings)
+        // It is said to the other one, if there is one.
+        const { url: other } = replicas === 1 ? { url } : yield* start(script, settings)
         const race = Effect.fnUntraced(function* (round: number) {
           const session_id = `s${round}`
           const asking = yield* Effect.forkChild(
@@ -118,7 +132,7 @@ describe("the inbox of a plan", () => {
           const plan = yield* Effect.repeat(find, { until: (id) => id !== undefined })
           yield* Effect.sleep(round % 25)
           const entry = { type: "text", text: `entry ${round}`, else: round % 2 === 0 ? "ask" : "reject" }
-          const { body, status } = yield* post(`${url}/plans/${plan}/inbox`, entry, ann)
+          const { body, status } = yield* post(`${other}/plans/${plan}/inbox`, entry, ann)
           const { text: stream } = yield* Fiber.join(asking)
           const count = (name: string) => stream.match(new RegExp(`^event: ?${name}$`, "gm"))?.length
           const entries = yield* entriesOf(url, plan)

@@ -4,7 +4,7 @@ import { wait } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import { type Act, completes, produces, says, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { type Asked, question, results } from "@bowline/testing/unstable/provider/Script"
+import type { Asked } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say, type Turn } from "@bowline/testing/provider/Turn"
 import { Effect, Random } from "effect"
 
@@ -29,6 +29,8 @@ export interface ScriptedPlan {
   readonly hasKey: boolean
   readonly isWatched: boolean
   readonly pauseMs: number
+  /** When somebody adds a note, since the plan is known. */
+  readonly notesMs: ReadonlyArray<number>
   readonly steps: ReadonlyArray<{ readonly words: ReadonlyArray<string>; readonly calls: ReadonlyArray<ScriptedCall> }>
 }
 
@@ -52,8 +54,17 @@ const agents = dialects.flatMap(([name, dialect]) => [
   { name, dialect, streams: false },
   { name: `${name}-live`, dialect, streams: true }
 ])
-const skills = [{ id: "ask" }, { id: "again", idempotent: true }]
-const tools = agents.flatMap(({ name }) => [`${name}_ask`, `${name}_ask`, `${name}_again`])
+const skills = [{ id: "ask" }, { id: "again", idempotent: true }, { id: "pay", approval: "always" }]
+/** Those of the peers; of a call of `pay` somebody decides first, and one of `pick` is answered by somebody. */
+const tools = [
+  ...agents.flatMap(({ name }) => [`${name}_ask`, `${name}_ask`, `${name}_again`]),
+  "one_pay",
+  "pick",
+  "pick"
+]
+
+/** What the client runs itself. */
+export const clientTools = [{ name: "pick", input_schema: { type: "object" } }]
 
 const chance = (percent: number) => Effect.map(Random.nextIntBetween(0, 99), (drawn) => drawn < percent)
 const times = <A>(count: number, draw: (index: number) => Effect.Effect<A>) =>
@@ -91,6 +102,7 @@ const drawPlan = Effect.fnUntraced(function* (name: string, session: string, pro
     hasKey: yield* chance(40),
     isWatched: yield* chance(40),
     pauseMs: yield* Random.nextIntBetween(5, 60),
+    notesMs: yield* times(yield* Random.nextIntBetween(0, 3), () => Random.nextIntBetween(0, 2_500)),
     steps
   } satisfies ScriptedPlan
 })
@@ -112,23 +124,30 @@ export const draw = (seed: string, round: number, processes: number): Effect.Eff
     return { plans, kills }
   }).pipe(Random.withSeed(`${seed}/${round}`))
 
+/** How long a step takes besides its words and calls: somebody may have to answer first. */
+const waitMs = 1_000
+
 /** How long it takes where nothing happens to it, at most. */
-export const durationOf = ({ delayMs, pauseMs, steps }: ScriptedPlan): number =>
+export const durationOf = ({ delayMs, notesMs, pauseMs, steps }: ScriptedPlan): number =>
   steps.reduce(
     // A poll comes up to a third later than the end, and a beat.
     (sum, { words, calls }) =>
-      sum + words.length * pauseMs + 1.5 * Math.max(0, ...calls.map(({ lateMs, ms }) => ms + lateMs)) + 250,
-    delayMs
+      sum + words.length * pauseMs + 1.5 * Math.max(0, ...calls.map(({ lateMs, ms }) => ms + lateMs)) + waitMs,
+    // A note may come behind the answer: then it is said once more.
+    delayMs + notesMs.length * (250 + (steps.at(-1)?.words.length ?? 0) * pauseMs)
   )
 
 /** The next step, by the results that are there: what is asked for once more is answered as it was. */
 export const turnOf = (plans: ReadonlyMap<string, ScriptedPlan>, asked: Asked): Turn => {
-  const asks = question(asked)
+  const at = asked.messages.findLastIndex((message) => message.role === "user" && !message.text.startsWith("note "))
+  const message = asked.messages[at]
+  const asks = message?.role === "user" ? message.text : ""
+  const done = asked.messages.slice(at).filter(({ role }) => role === "tool").length
   const plan = plans.get(/plan (\S+)\?$/.exec(asks)?.[1] ?? "")
   if (plan === undefined) return [say(asks)]
   let before = 0
   for (const { words, calls } of plan.steps) {
-    if (before === results(asked).length) {
+    if (before === done) {
       return [
         ...words.flatMap((word) => [wait(plan.pauseMs), say(word)]),
         ...calls.map(({ key, lateMs, ms, tool }) => callTool(tool, { input: `${key} ${ms} late=${lateMs}` }))
@@ -136,7 +155,7 @@ export const turnOf = (plans: ReadonlyMap<string, ScriptedPlan>, asked: Asked): 
     }
     before += calls.length
   }
-  return [say(`There is no step behind ${results(asked).length} results`)]
+  return [say(`There is no step behind ${done} results`)]
 }
 
 const actsOf = (text: string): ReadonlyArray<Act> => {

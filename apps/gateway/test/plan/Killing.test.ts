@@ -11,7 +11,7 @@ const leftIn = (url: string) =>
   Effect.gen(function* () {
     const sql = yield* PgClient.makeClient({ url: Redacted.make(url) })
     const rows = yield* sql<{ readonly row: string }>`
-select 'plan ' || id || ' is ' || state as row from plans where state in ('queued', 'running')
+select 'plan ' || id || ' is ' || state as row from plans where state in ('queued', 'running', 'waiting')
 union all select 'task ' || id || ' is running' from tasks where state = 'running'`
     return rows.map(({ row }) => row)
   }).pipe(Effect.scoped, Effect.orDie, Effect.provide(Reactivity.layer))

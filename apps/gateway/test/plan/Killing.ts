@@ -1,3 +1,4 @@
+import { Entry } from "@bowline/domain/plan/Inbox"
 import { Message } from "@bowline/domain/session/Message"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
@@ -5,7 +6,8 @@ import { Clock, Effect, Fiber, Schedule, Schema } from "effect"
 import { callsAreOnce, historyIsLegal, type ObservedPlan, planProblems } from "./Checker.ts"
 import { type Follower, follow, nobody, planId } from "./Follower.ts"
 import { get } from "./GatewayProcess.ts"
-import { draw, durationOf, type ScriptedPlan, servePeers, turnOf } from "./KillScript.ts"
+import { clientTools, draw, durationOf, type ScriptedPlan, servePeers, turnOf } from "./KillScript.ts"
+import { type Note, notesAreOnce } from "./KillNotes.ts"
 import * as Processes from "./Processes.ts"
 
 const leaseMs = 1_000
@@ -25,6 +27,18 @@ const PlanList = Schema.Struct({
 })
 type ListedPlan = (typeof PlanList.Type)["plans"][number]
 const decodePlans = Schema.decodeUnknownEffect(PlanList)
+const Waits = Schema.Struct({
+  waiting: Schema.Array(
+    Schema.Struct({
+      plan_id: Schema.String,
+      task_id: Schema.String,
+      kind: Schema.String,
+      input: Schema.Record(Schema.String, Schema.Json)
+    })
+  )
+})
+const decodeWaiting = Schema.decodeUnknownEffect(Waits)
+const decodeEntries = Schema.decodeUnknownEffect(Schema.Struct({ entries: Schema.Array(Entry) }))
 const decodeMessages = Schema.decodeUnknownEffect(Schema.Struct({ messages: Schema.Array(Message) }))
 
 /** A plan that is asked for, who asks, and who reads along. */
@@ -32,9 +46,10 @@ interface AskedPlan {
   readonly script: ScriptedPlan
   readonly caller: Follower
   readonly watcher: Follower
+  readonly notes: Array<Note>
 }
 
-const isOver = ({ state }: ListedPlan) => state !== "queued" && state !== "running"
+const isOver = ({ state }: ListedPlan) => state !== "queued" && state !== "running" && state !== "waiting"
 
 /**
  * Gateways that are killed while they run plans, with a provider and peers that outlive them. `left` gives the rows of the
@@ -59,17 +74,62 @@ export const make = Effect.fnUntraced(function* (
     BOWLINE_LEASE_TTL: `${leaseMs}ms`
   })
   const { living } = processes
-  const tally = { kills: 0, plans: 0, completed: 0, interrupted: 0, neverHeard: 0, breaks: 0, slowestMs: 0 }
+  const tally = { kills: 0, plans: 0, entries: 0, completed: 0, interrupted: 0, neverHeard: 0, breaks: 0, slowestMs: 0 }
 
   const getFrom = (path: string, body?: object) => Effect.flatMap(living, (url) => get(url, path, body))
 
-  const ask = Effect.fnUntraced(function* ({ caller, script, watcher }: AskedPlan) {
+  /** Says something, as often as it takes to be heard. */
+  const tell = (plan: string, entry: object, key?: string) =>
+    Effect.flatMap(living, (url) =>
+      Effect.tryPromise(async () => {
+        const headers = { "content-type": "application/json", ...(key !== undefined && { "idempotency-key": key }) }
+        const init = { method: "POST", headers, body: JSON.stringify(entry), signal: AbortSignal.timeout(5_000) }
+        const { status } = await fetch(`${url}/plans/${plan}/inbox`, init)
+        return status
+      })
+    ).pipe(
+      Effect.orElseSucceed(() => 0),
+      Effect.repeat({ until: (status) => status !== 0 && status < 500, schedule: Schedule.spaced("50 millis") })
+    )
+
+  /** Answers whatever waits for somebody. */
+  const person = Effect.gen(function* () {
+    const { waiting } = yield* Effect.flatMap(getFrom("/waiting?limit=200"), decodeWaiting)
+    yield* Effect.forEach(waiting, ({ input, kind, plan_id, task_id }) =>
+      tell(
+        plan_id,
+        kind === "approval"
+          ? { type: "decision", task_id, decision: "approve" }
+          : { type: "result", task_id, content: `did ${/[\d.]+/.exec(JSON.stringify(input))?.[0]}` }
+      )
+    )
+  }).pipe(
+    // The gateway that it asks may die.
+    Effect.ignoreCause,
+    Effect.repeat(Schedule.spaced("100 millis"))
+  )
+
+  const annotate = (plan: string, { script, notes }: AskedPlan) =>
+    Effect.forEach(
+      script.notesMs,
+      Effect.fnUntraced(function* (ms, index) {
+        yield* Effect.sleep(ms)
+        const note: Note = { text: `note ${script.name}.${index}`, status: 0 }
+        notes.push(note)
+        note.status = yield* tell(plan, { type: "text", text: note.text, else: "reject" }, note.text)
+      }),
+      { concurrency: "unbounded", discard: true }
+    )
+
+  const ask = Effect.fnUntraced(function* (asked: AskedPlan) {
+    const { caller, script, watcher } = asked
     const { hasKey, isWatched, name, onDisconnect, session } = script
     yield* Effect.sleep(script.delayMs)
     const body = {
       question: `plan ${name}?`,
       session_id: session,
       agents: peers.agents,
+      tools: clientTools,
       metadata: { name },
       preferences: { on_disconnect: onDisconnect }
     }
@@ -81,9 +141,13 @@ export const make = Effect.fnUntraced(function* (
     const known = Effect.sync(() => planId(caller)).pipe(
       Effect.repeat({ until: (id) => id !== undefined, schedule: Schedule.spaced("10 millis") })
     )
-    const id = isWatched ? yield* Effect.raceFirst(known, Effect.as(Fiber.await(calling), undefined)) : undefined
-    if (id !== undefined) yield* follow(watcher, living, { path: `/plans/${id}/events`, init: {}, repeats: true })
+    const id = yield* Effect.raceFirst(known, Effect.as(Fiber.await(calling), undefined))
+    const noting = id === undefined ? undefined : yield* Effect.forkChild(annotate(id, asked))
+    if (id !== undefined && isWatched) {
+      yield* follow(watcher, living, { path: `/plans/${id}/events`, init: {}, repeats: true })
+    }
     yield* Fiber.join(calling)
+    if (noting !== undefined) yield* Fiber.join(noting)
   })
 
   const plansOf = (session: string) =>
@@ -114,7 +178,13 @@ export const make = Effect.fnUntraced(function* (
       resumptions: lines.filter((line) => line.includes("plan_resumed")).length,
       replay: reader.frames
     }
-    const problems = planProblems(plan, yield* peers.arrivals)
+    const { entries } = yield* Effect.flatMap(getFrom(`/plans/${plan_id}/inbox?limit=200`), decodeEntries)
+    const { messages } = yield* decodeMessages(yield* getFrom(`/sessions/${asked.script.session}/messages?limit=200`))
+    const problems = [
+      ...planProblems(plan, yield* peers.arrivals),
+      ...notesAreOnce(asked.notes, entries, messages, reader.frames.at(-2)?.data ?? "")
+    ]
+    tally.entries += entries.length
     return problems.length === 0 ? [] : [...problems, ...lines]
   })
 
@@ -177,8 +247,9 @@ export const make = Effect.fnUntraced(function* (
   /** All that was wrong in a round, each with what is needed to play it again. */
   const play = Effect.fnUntraced(function* (index: number) {
     const { kills, plans } = yield* draw(seed, index, size)
-    const asked = plans.map((script): AskedPlan => ({ script, caller: nobody(), watcher: nobody() }))
+    const asked = plans.map((script): AskedPlan => ({ script, caller: nobody(), watcher: nobody(), notes: [] }))
     for (const script of plans) scripts.set(script.name, script)
+    const answering = yield* Effect.forkChild(person)
     const asking = yield* Effect.forkChild(Effect.forEach(asked, ask, { concurrency: "unbounded" }))
     yield* Effect.forEach(kills, (kill) => Effect.delay(processes.killAndRestart(kill.process), kill.afterMs), {
       concurrency: size
@@ -191,6 +262,7 @@ export const make = Effect.fnUntraced(function* (
       scripts.reduce((end, script) => end + durationOf(script), aliveSince + leaseMs + recoveryMs)
     yield* Effect.timeoutOption(Fiber.join(asking), endOf(plans) - (yield* Clock.currentTimeMillis))
     yield* Fiber.interrupt(asking)
+    yield* Fiber.interrupt(answering)
     const sessions = new Set(plans.map(({ session }) => session))
     const inSessions = yield* Effect.forEach(
       sessions,
