@@ -1,3 +1,4 @@
+import { Struct } from "effect"
 import type { Final } from "@bowline/domain/plan/Outcome"
 import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
@@ -67,7 +68,7 @@ const askedParts = (asks: ReadonlyArray<Asked>): ReadonlyArray<Part> => [
     _tag: "Text",
     text: kind === "answer" && message !== undefined ? message : `The call of ${tool} waits for its ${kind}`
   })),
-  ...asks.map(({ agent: _, ...shown }): Part => ({ _tag: "Data", data: { ...shown } }))
+  ...asks.map((asked): Part => ({ _tag: "Data", data: { ...Struct.omit(asked, ["agent"]) } }))
 ]
 
 /**
