@@ -1,7 +1,8 @@
+import { Struct } from "effect"
 import type { Final } from "@bowline/domain/plan/Outcome"
 import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
+import { handedBack, type TaskId, type TaskState } from "@bowline/domain/tool/TaskState"
 import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import { isOver, type Standing, standingOf, type TaskPlan } from "@bowline/runtime/unstable/store/TaskStore"
 import type { Part } from "../task/Task.ts"
@@ -17,8 +18,10 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
   "text.delta",
   "text.retract",
   "task.started",
+  "task.progress",
   "task.artifact",
   "task.finished",
+  "waiting",
   "approval.requested",
   "approval.resolved",
   "final",
@@ -27,6 +30,20 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
 
 type PeerArtifact = Extract<PlanEvent, { readonly event: "task.artifact" }>["data"]
 type Approval = Extract<PlanEvent, { readonly event: "approval.requested" }>["data"]
+
+type Waiting = Extract<PlanEvent, { readonly event: "waiting" }>["data"]
+
+/** What a call asks of the client: the result of a tool that the client runs, or an answer. */
+export interface Asked extends Waiting {
+  readonly kind: "result" | "answer"
+  readonly task_id: TaskId
+}
+
+/** By what a question is known again: a call may ask more than once. */
+export const keyOf = ({ kind, round, task_id }: Asked): string => `${kind} ${task_id} ${round}`
+
+const isAsked = (wait: Waiting): wait is Asked =>
+  wait.task_id !== null && (wait.kind === "result" || wait.kind === "answer")
 
 const text = (text: string): ReadonlyArray<Part> => [{ _tag: "Text", text }]
 
@@ -46,11 +63,19 @@ const approvalParts = ({ expires_at, input, task_id, tool }: Approval): Readonly
   { _tag: "Data", data: { kind: "approval", task_id, tool, input, expires_at } }
 ]
 
+const askedParts = (asks: ReadonlyArray<Asked>): ReadonlyArray<Part> => [
+  ...asks.map(({ kind, message, tool }): Part => ({
+    _tag: "Text",
+    text: kind === "answer" && message !== undefined ? message : `The call of ${tool} waits for its ${kind}`
+  })),
+  ...asks.map((asked): Part => ({ _tag: "Data", data: { ...Struct.omit(asked, ["agent"]) } }))
+]
+
 /**
  * A task, made from the frames of its plans, in their order. For each plan: `begin`, then `next` with its frames, and `end` when `hasEnded`.
  * The same frames give the same updates, whoever reads them, and from wherever.
  *
- *   begin ──▶ submitted ──▶ working ◀──▶ input-required (an approval)
+ *   begin ──▶ submitted ──▶ working ◀──▶ input-required (an approval, a result, an answer)
  *                 │             │
  *                 └──── end ────┴──▶ completed, failed, canceled, rejected, input-required, auth-required ──begin──▶ …
  */
@@ -68,6 +93,12 @@ export class TaskFold {
   #open = new Map<string, TaskState>()
   #approvals: Array<Approval> = []
   readonly #decided = new Set<string>()
+  /** The calls that have not ended. */
+  readonly #running = new Set<string>()
+  /** What they ask of the client, the oldest first. */
+  #asks: ReadonlyArray<Asked> = []
+  /** What the status says that the task waits for. */
+  #shown = ""
   #hasEnded = false
   /** How many messages the plan has said. */
   #said = 0
@@ -86,7 +117,7 @@ export class TaskFold {
     this.#answer.restart()
     this.#calls = new Map()
     this.#open = new Map()
-    this.#approvals = []
+    this.#stopWaiting()
     this.#hasEnded = false
     this.#said = 0
     this.#history.push({
@@ -103,10 +134,16 @@ export class TaskFold {
     return this.#approvals.map(({ task_id }) => task_id)
   }
 
-  /** The client has decided about this call: the task no longer waits for it, although its plan may not know yet. */
-  decide(task_id: string): void {
-    this.#decided.add(task_id)
-    this.#resolve(task_id)
+  /** What calls ask of the client, the oldest first. */
+  get asks(): ReadonlyArray<Asked> {
+    return this.#asks
+  }
+
+  /** The client has decided about this call, or answered this question: the task no longer waits for it, although its plan may not know yet. */
+  decide(key: string): void {
+    this.#decided.add(key)
+    this.#asks = this.#asks.filter((asked) => keyOf(asked) !== key)
+    this.#resolve(key)
   }
 
   /** Whether the plan has told its end: `end` follows. */
@@ -156,20 +193,33 @@ export class TaskFold {
         const { agent, skill, task_id, tool } = event.data
         const name = agent === null || skill === null ? tool : `${agent}.${skill}`
         this.#calls.set(task_id, { name, tool })
+        this.#running.add(task_id)
         this.#open.delete(name)
         return this.#become("working", `calling ${name}`)
       }
+      case "waiting":
+        if (!isAsked(event.data)) return []
+        // What the call asked before has its answer.
+        this.#goOn(event.data.task_id)
+        if (this.#decided.has(keyOf(event.data))) return this.isWaiting ? this.#become("working") : []
+        this.#asks = [...this.#asks, event.data]
+        return this.#mustWait ? this.#wait() : []
+      case "task.progress":
+        return this.#goOn(event.data.task_id) ? this.#become("working") : []
       case "task.artifact":
+        this.#goOn(event.data.task_id)
         return this.#addArtifact(event.data, seq)
       case "task.finished": {
         const { state, task_id } = event.data
+        this.#goOn(task_id)
+        this.#running.delete(task_id)
         const name = this.#calls.get(task_id)?.name ?? task_id
         if (handedBack.has(state)) this.#open.set(name, state)
         return this.#become("working", `${name}: ${state}`)
       }
       case "approval.requested":
         if (!this.#decided.has(event.data.task_id)) this.#approvals.push(event.data)
-        return this.#approvals.length === 1 ? this.#wait() : []
+        return this.#mustWait ? this.#wait() : []
       case "approval.resolved":
         return this.#resolve(event.data.task_id)
       case "final":
@@ -183,8 +233,11 @@ export class TaskFold {
 
   /** The plan has come further than it has told. */
   stand(): ReadonlyArray<ServedUpdate> {
-    const { state } = this.#plan
-    return (state === "running" || state === "waiting") && !this.isWaiting ? this.#become("working") : []
+    const { stage, state } = this.#plan
+    if (state !== "running" && state !== "waiting") return []
+    // Something of it runs: what was asked has its answer.
+    if (stage !== "client") this.#asks = []
+    return this.#become("working")
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */
@@ -194,7 +247,7 @@ export class TaskFold {
     const open = Array.from(this.#open.values()).at(-1) ?? null
     const updates = final === null ? [] : this.#answer.end(final)
     const standing = standingOf(plan, open, null)
-    this.#approvals = []
+    this.#stopWaiting()
     const why = error?.message ?? this.#whyCompleted(final, standing)
     const ended = this.#become(standing, why, finished_at ?? undefined)
     return continues ? updates : [...updates, ...ended]
@@ -213,18 +266,41 @@ export class TaskFold {
   #resolve(task_id: string): ReadonlyArray<ServedUpdate> {
     const first = this.#approvals[0]?.task_id
     this.#approvals = this.#approvals.filter((approval) => approval.task_id !== task_id)
-    if (first !== task_id) return []
-    return this.#approvals.length > 0 ? this.#wait() : this.#become("working")
+    return first === task_id || this.isWaiting ? this.#become("working") : []
   }
 
+  /** The call runs. Says whether it has waited for the client. */
+  #goOn(task_id: string): boolean {
+    const before = this.#asks
+    this.#asks = before.filter((asked) => asked.task_id !== task_id)
+    return this.#asks.length < before.length
+  }
+
+  #stopWaiting(): void {
+    this.#approvals = []
+    this.#asks = []
+    this.#running.clear()
+    this.#shown = ""
+  }
+
+  /** Whether nothing goes on without the client. Calls beside one that waits for an approval change nothing. */
+  get #mustWait(): boolean {
+    if (this.#approvals.length > 0) return true
+    const asking = new Set<string>(this.#asks.map(({ task_id }) => task_id))
+    return asking.size > 0 && Array.from(this.#running).every((task) => asking.has(task))
+  }
+
+  /** Asks for one decision after the other, else for all that calls ask. */
   #wait(): ReadonlyArray<ServedUpdate> {
     const [approval] = this.#approvals
-    return approval === undefined ? [] : this.#become("input-required", approvalParts(approval))
+    const shown = approval?.task_id ?? this.#asks.map(keyOf).join()
+    if (shown === this.#shown && this.standing === "input-required") return []
+    this.#shown = shown
+    return this.#become("input-required", approval === undefined ? askedParts(this.#asks) : approvalParts(approval))
   }
 
   #become(standing: Standing, said?: string | ReadonlyArray<Part>, timestamp?: string): ReadonlyArray<ServedUpdate> {
-    // A call that goes on beside one that waits for an approval changes nothing.
-    if (this.#approvals.length > 0 && standing === "working") return []
+    if (standing === "working" && this.#mustWait) return this.#wait()
     const before = this.#status.standing
     this.#status = {
       standing,

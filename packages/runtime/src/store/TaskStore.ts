@@ -43,7 +43,7 @@ export const standingOf = (
       return "submitted"
     case "running":
     case "waiting":
-      return stage === "approval" ? "input-required" : "working"
+      return stage === "approval" || stage === "client" ? "input-required" : "working"
     case "completed":
       if (cancelled_at !== null) return "canceled"
       return open === null || !handedBack.has(open) ? "completed" : handedBackAs(open)

@@ -38,9 +38,9 @@ interface TaskRow extends PlanRow {
 }
 
 /** `standingOf` in SQL. */
-const standing = `case n.state
+const standing = `case case n.state when 'waiting' then 'running' else n.state end
   when 'queued' then 'submitted'
-  when 'running' then case when n.stage = 'approval' then 'input-required' else 'working' end
+  when 'running' then case when n.stage in ('approval', 'client') then 'input-required' else 'working' end
   when 'completed' then case when n.task_cancelled_at is not null then 'canceled'
     when n.open_call = 'auth-required' then 'auth-required'
     when n.open_call is null then 'completed' else 'input-required' end

@@ -2,6 +2,7 @@ import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { direct, type Route } from "@bowline/runtime/remote/PeerClient"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, identity, Result } from "effect"
@@ -34,6 +35,7 @@ export const layer = HttpApiBuilder.group(
   "a2a",
   Effect.fnUntraced(function* (handlers) {
     const services = yield* TaskReader.services
+    const inbox = yield* Inbox
     const sessions = yield* SessionStore
     const changes = yield* Sessions
     const cards = yield* GatewayCards.make
@@ -57,7 +59,7 @@ export const layer = HttpApiBuilder.group(
         case "send":
         case "stream": {
           const sending = { caller, preset, route, params, request }
-          const sent = yield* SendCall.send(services, push, binding, sending, operation === "stream")
+          const sent = yield* SendCall.send({ ...services, inbox }, push, binding, sending, operation === "stream")
           return sent._tag === "Stream" ? sent.response : respond(binding, sent.task)
         }
         case "subscribe":

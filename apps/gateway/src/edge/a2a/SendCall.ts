@@ -12,6 +12,7 @@ import { isEnded } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Option, Result, Schema, Stream, Struct } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Refused } from "../../http/Refusals.ts"
+import { answer, type Senders } from "./AnswerCall.ts"
 import type { Binding } from "./Binding.ts"
 import type { PushCalls } from "./PushCalls.ts"
 import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
@@ -108,28 +109,30 @@ const start = Effect.fnUntraced(function* (
   continued: OpenTask | undefined
 ) {
   const session = continued?.plan.plan.session_id ?? message.contextId
-  const { isIdempotent, request } = yield* Effect.fromResult(
+  const { isIdempotent, request, sent } = yield* Effect.fromResult(
     toPlan(message, { preset, session, task: continued?.task })
   )
   const key = isIdempotent ? idempotency(`A2A ${message.messageId}`, contentOf(message)) : undefined
-  const started = yield* services.streams.start({ caller, request, route, idempotency: key }).pipe(
-    Effect.catchTags({
-      InvalidRequest: (refusal) => Effect.fail(fromInvalid(refusal)),
-      IdempotencyConflict: () =>
-        Effect.fail(
-          invalidParams([
-            { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
-          ])
-        )
-    })
-  )
+  const started = yield* services.streams
+    .start({ caller, request, route, idempotency: key, ...(sent !== undefined && { sent }) })
+    .pipe(
+      Effect.catchTags({
+        InvalidRequest: (refusal) => Effect.fail(fromInvalid(refusal)),
+        IdempotencyConflict: () =>
+          Effect.fail(
+            invalidParams([
+              { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
+            ])
+          )
+      })
+    )
   const task: PlanId = continued?.task ?? started.plan_id
   return yield* open(services, caller, task, {})
 })
 
 /** Sends a message: into a plan, or as the decision that the task waits for. The plan runs on when its client leaves. */
 export const send = Effect.fnUntraced(function* (
-  services: Services,
+  services: Senders,
   push: PushCalls,
   binding: Binding,
   sending: Sending,
@@ -142,10 +145,12 @@ export const send = Effect.fnUntraced(function* (
   // Of a task that exists, whether it takes another place is known before anything is started.
   if (continued !== undefined)
     yield* push.addOf(sending.caller, binding, message, continued.task, placeBehind(continued))
+  const answered = continued === undefined ? undefined : yield* answer(services, continued, message)
   const opened =
-    continued !== undefined && continued.fold.approvals.length > 0
+    answered ??
+    (continued !== undefined && continued.fold.approvals.length > 0
       ? yield* decide(services, continued, message)
-      : yield* start(services, sending, message, continued)
+      : yield* start(services, sending, message, continued))
   if (continued === undefined) {
     yield* push.addOf(sending.caller, binding, message, opened.task, { plan: 0, seq: 0 })
   }

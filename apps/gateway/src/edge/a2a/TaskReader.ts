@@ -80,7 +80,8 @@ const rowsOf = Effect.fnUntraced(function* ({ tasks }: Services, caller: CallerN
 
 /**
  * Reads what is stored of a task: the rows of its plans, and the events behind what they tell. With the id of a change (`after`) it reads
- * all events: those behind it are the ones that were missed. Calls that its client has `decided` about do not wait any more.
+ * all events: those behind it are the ones that were missed. What its
+ * client has `decided` or answered is awaited no more.
  */
 export const open = Effect.fnUntraced(
   function* (

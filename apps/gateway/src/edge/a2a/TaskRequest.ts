@@ -8,18 +8,20 @@ import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Result, Schema, Struct } from "effect"
 
 /** What a client may say in Bowline's own words: as in `POST /plan`, and as strict. */
-const { agents, mcp_servers } = PlanRequest.fields
+const { agents, mcp_servers, tools } = PlanRequest.fields
 const Own = Schema.Struct({
   bowline: Schema.optionalKey(
     Schema.Struct({
       agents,
       mcp_servers,
+      tools,
       preferences: Schema.optionalKey(GivenPreferences),
       idempotent: Schema.optionalKey(Schema.Boolean)
     })
   )
 })
 const decodeOwn = Schema.decodeUnknownResult(Own, { errors: "all", onExcessProperty: "error" })
+const isObject = Schema.is(Schema.Record(Schema.String, Schema.Json))
 const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
 
 /** The name in the parameters of a field of the plan. */
@@ -28,7 +30,7 @@ const fieldOf = (path: string): string =>
     .replace(/^(?:question|history)\b.*/, "message.parts")
     .replace(/^session_id\b/, "message.contextId")
     .replace(
-      /^(?:bowline|(?=preferences|agents|mcp_servers))/,
+      /^(?:bowline|(?=preferences|agents|mcp_servers|tools))/,
       (own) => `message.metadata.bowline${own === "" ? "." : ""}`
     )
 
@@ -76,19 +78,22 @@ interface Destination {
 export const toPlan = (
   message: SentMessage,
   { preset, session, task }: Destination
-): Result.Result<{ readonly request: PlanRequest; readonly isIdempotent: boolean }, A2aError> =>
+): Result.Result<
+  { readonly request: PlanRequest; readonly isIdempotent: boolean; readonly sent: Schema.Json | undefined },
+  A2aError
+> =>
   Result.gen(function* () {
     const { bowline = null } = message.metadata
     const own = decodeOwn(bowline === null ? {} : { bowline })
     const given = Result.isSuccess(own) ? own.success.bowline : undefined
-    const { agents = [], idempotent = false, mcp_servers = [], preferences = {} } = given ?? {}
+    const { agents = [], idempotent = false, mcp_servers = [], preferences = {}, tools = [] } = given ?? {}
     const plan = decodePlan({
       question: questionOf(message),
       ...(session !== undefined && { session_id: session }),
       ...(preset !== undefined && { preset }),
       agents,
       mcp_servers,
-      tools: [],
+      tools,
       history: [],
       metadata: {},
       task_message: {
@@ -104,5 +109,10 @@ export const toPlan = (
       return yield* Result.fail(renamed([...fromSchema(own.failure), ...others]))
     }
     const request = yield* Result.mapError(plan, (error) => renamed(fromSchema(error)))
-    return { request, isIdempotent: idempotent }
+    const { question, session_id } = request
+    // A plan that runs is compared with what the client itself says.
+    const said = isObject(bowline) ? Struct.omit(bowline, ["idempotent"]) : {}
+    const isSteering = request.preferences.on_busy === "steer"
+    const sent = isSteering ? { ...said, question, ...(session_id !== undefined && { session_id }) } : undefined
+    return { request, isIdempotent: idempotent, sent }
   })

@@ -1,0 +1,98 @@
+import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
+import type { SentMessage } from "@bowline/a2a/unstable/server/SentMessage"
+import { type Asked, keyOf } from "@bowline/a2a/unstable/server/TaskFold"
+import { AnswerEntry, type NewEntry, ResultEntry } from "@bowline/domain/plan/Inbox"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Inbox } from "@bowline/runtime/plan/Inbox"
+import { formatPath, fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import { Effect, Result, Schema, Struct } from "effect"
+import { open, type OpenTask, type Services } from "./TaskReader.ts"
+import { textsOf } from "./TaskRequest.ts"
+
+/** Names the call that a part of data is for. */
+const isForCall = Schema.is(
+  Schema.StructWithRest(Schema.Struct({ task_id: TaskId }), [Schema.Record(Schema.String, Schema.Json)])
+)
+
+const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) =>
+  Schema.decodeUnknownResult(schema, { errors: "all", onExcessProperty: "error" })
+const decodeResult = decoder(ResultEntry.mapFields(Struct.omit(["type"])))
+const decodeAnswer = decoder(AnswerEntry.mapFields(Struct.omit(["type"])))
+
+/** What messages are sent with. */
+export type Senders = Services & { readonly inbox: Inbox["Service"] }
+
+/** An entry, what it settles, and the part of the message that says it. */
+interface Said {
+  readonly entry: NewEntry
+  readonly asked?: Asked
+  readonly path: string
+}
+
+const read = (data: Schema.Json, index: number, asks: ReadonlyArray<Asked>): Result.Result<Said, A2aError> => {
+  const path = `message.parts[${index}].data`
+  const asked = asks.find(({ task_id }) => isForCall(data) && data.task_id === task_id)
+  const isResult = asked === undefined ? isForCall(data) && "content" in data : asked.kind === "result"
+  const entry: Result.Result<NewEntry, Schema.SchemaError> = isResult
+    ? Result.map(decodeResult(data), (fields) => ({ type: "result", ...fields }))
+    : Result.map(decodeAnswer(data), (fields) => ({ type: "answer", ...fields }))
+  return Result.mapBoth(entry, {
+    onFailure: (error) =>
+      invalidParams(fromSchema(error).map((issue) => ({ ...issue, path: `${path}${issue.path && `.${issue.path}`}` }))),
+    onSuccess: (entry) => ({ entry, path, ...(asked !== undefined && { asked }) })
+  })
+}
+
+/**
+ * What a message says to calls that wait: each part of data, which names its call; or a plain text, which answers the question that has waited for the
+ * longest time, and is a text for the plan where only results are awaited. Undefined of a message that is for no call.
+ */
+const saidOf = (
+  message: SentMessage,
+  { fold: { approvals, asks } }: OpenTask
+): Result.Result<ReadonlyArray<Said>, A2aError> | undefined => {
+  const isForCalls = message.parts.every((part) => part._tag === "Data" && isForCall(part.data))
+  if (isForCalls && (approvals.length === 0 || asks.length > 0)) {
+    return Result.all(
+      message.parts.flatMap((part, index) => (part._tag === "Data" ? [read(part.data, index, asks)] : []))
+    )
+  }
+  const texts = textsOf(message)
+  if (approvals.length > 0 || asks.length === 0 || texts.length === 0) return undefined
+  const text = texts.join("\n\n")
+  const asked = asks.find(({ kind }) => kind === "answer")
+  const entry: NewEntry =
+    asked === undefined
+      ? { type: "text", text, when: "boundary", else: "ask" }
+      : { type: "answer", task_id: asked.task_id, round: asked.round, text }
+  return Result.succeed([{ entry, path: "message.parts", ...(asked !== undefined && { asked }) }])
+}
+
+/** Says to the plan what the message answers, each part once however often the message comes, and gives the task as it is behind that. Undefined if the message answers nothing. */
+export const answer = Effect.fnUntraced(function* (services: Senders, opened: OpenTask, message: SentMessage) {
+  const found = saidOf(message, opened)
+  if (found === undefined) return undefined
+  const said = yield* Effect.fromResult(found)
+  const { caller, plan, task } = opened
+  for (const [index, { entry, path }] of said.entries()) {
+    const key = `A2A ${message.messageId} ${index}`
+    yield* services.inbox.accept({ caller, isAdmin: false }, plan.plan.plan_id, entry, key).pipe(
+      Effect.catchTags({
+        InvalidRequest: ({ issues }) =>
+          Effect.fail(
+            invalidParams(issues.map(({ message, path: field }) => ({ path: `${path}.${formatPath(field)}`, message })))
+          ),
+        NotFound: () =>
+          Effect.fail(invalidParams([{ path: `${path}.task_id`, message: "Expected a call that waits" }])),
+        EntryRefused: ({ message }) => Effect.fail(new A2aError({ error: "UnsupportedOperation", message })),
+        IdempotencyConflict: () =>
+          Effect.fail(
+            invalidParams([
+              { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
+            ])
+          )
+      })
+    )
+  }
+  return yield* open(services, caller, task, { decided: said.flatMap(({ asked }) => (asked ? [keyOf(asked)] : [])) })
+})
