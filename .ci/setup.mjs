@@ -173,8 +173,14 @@ export const lockedUntil = async (isDone, work) => {
       await sleep(500)
     }
   }
-  const touch = setInterval(() => utimesSync(lock, new Date(), new Date()), 2_000)
-  const release = () => rmSync(lock, { force: true })
+  // On a machine that stands still for long, another one may have taken it.
+  const isOwn = () => existsSync(lock) && readFileSync(lock, "utf8") === String(process.pid)
+  const touch = setInterval(() => {
+    if (isOwn()) utimesSync(lock, new Date(), new Date())
+  }, 2_000)
+  const release = () => {
+    if (isOwn()) rmSync(lock, { force: true })
+  }
   process.once("exit", release)
   try {
     return isDone() ? undefined : await work()
