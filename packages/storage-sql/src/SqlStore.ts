@@ -2,6 +2,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { gauge, observe } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { Config, Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -64,6 +65,24 @@ export type StoresError = MigrationBlocked | StorageError
 export const layerNoDeps = (
   options: Options
 ): Layer.Layer<Stores, StoresError, PgClient.PgClient | SqlClient.SqlClient> =>
+  (options.isShared ? Layer.empty : wakesHeard).pipe(
+    Layer.provideMerge(allStores(options)),
+    Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
+  )
+
+/** A notice that the embedded database sends itself reaches nobody: who asks for the abort of a parked plan wakes it. */
+const wakesHeard = Layer.effect(
+  PlanStore,
+  Effect.gen(function* () {
+    const store = yield* PlanStore
+    const notices = yield* Notices
+    const requestAbort: typeof store.requestAbort = (...given) =>
+      Effect.andThen(store.requestAbort(...given), notices.publish([{ _tag: "PlansLeft" }]))
+    return { ...store, requestAbort }
+  })
+)
+
+const allStores = (options: Options) =>
   Layer.mergeAll(
     SqlPlanStore.layer(options),
     SqlTaskStore.layer,
@@ -77,8 +96,6 @@ export const layerNoDeps = (
     options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory,
     // No other process could receive notices, and the one connection of the embedded database cannot wait for them.
     options.isShared ? SqlNotices.layer : Notices.layerMemory
-  ).pipe(
-    Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
 
 const connections = gauge({

@@ -340,14 +340,16 @@ export class Journal implements Source {
         // No reader has seen these events, so that their numbers can be given again.
         this.#head = first - 1
         this.#gist = gist
-        this.#changes = [...changes.filter((change) => proposal?.changes.has(change) !== true), ...this.#changes]
-        this.#events = [...events.filter((event) => proposal?.events.has(event) !== true), ...this.#events]
-        proposal?.dropped()
-        // The plan's end may have been proposed meanwhile: it has an answer of its own.
-        if (this.#proposal === undefined) {
-          this.#isUnread = true
-          this.#releases = false
-        } else this.#notify(this)
+        // The plan's end may have been proposed meanwhile: it does not know of what comes back now, and is proposed again.
+        const dropped = [proposal, this.#proposal].filter((one) => one !== undefined)
+        this.#changes = [...changes, ...this.#changes].filter(
+          (change) => !dropped.some((one) => one.changes.has(change))
+        )
+        this.#events = [...events, ...this.#events].filter((event) => !dropped.some((one) => one.events.has(event)))
+        for (const one of dropped) one.dropped()
+        this.#proposal = undefined
+        this.#isUnread = true
+        this.#releases = false
         this.#advance()
       },
       refused: () => this.lose(),

@@ -1,10 +1,11 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -244,3 +245,14 @@ layer(onEmbedded, { excludeTestServices: true })("the one connection of an embed
     })
   )
 })
+
+it.live("tells its process that somebody wants to abort a plan, which may be parked", () =>
+  Effect.gen(function* () {
+    const context = yield* open(yield* temporaryFolder)
+    const heard: Array<string> = []
+    yield* Context.get(context, Notices).subscribe(({ _tag }) => void heard.push(_tag))
+    const { plan } = yield* Effect.provideContext(Given.createHeld(), context)
+    yield* Context.get(context, PlanStore).requestAbort(plan.plan_id, "cancelled")
+    assert.include(heard, "PlansLeft")
+  }).pipe(Effect.scoped)
+)
