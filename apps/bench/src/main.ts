@@ -1,10 +1,13 @@
 import { parseArgs } from "node:util"
 import { growth } from "./load/SessionGrowth.ts"
+import { kept } from "./load/Kept.ts"
+import { paced } from "./load/Paced.ts"
 import { peerLatency } from "./load/PeerLatency.ts"
 import { storeGrowth } from "./load/StoreGrowth.ts"
 import { openStreams } from "./load/OpenStreams.ts"
 import { startTimes } from "./load/StartTimes.ts"
 import { runWindow, warmUp } from "./load/LoadWindow.ts"
+import { parked } from "./parked/Parked.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
 import { cores } from "./process/Cores.ts"
 import { findPostgres, type Postgres } from "./process/Postgres.ts"
@@ -23,7 +26,12 @@ const usage = `pnpm bench [options]
   --messages N              messages of the session that grows (10000)
   --soak TIME               instead of all this, loads a gateway on Postgres for so long, such as 30m, with plans that go wrong in every
                             way, and says whether anything grows
-  --rate N                  plans a second of the soak (80 % of what is measured first)
+  --kept N                  instead of all this, asks for so many plans at a model's pace on Postgres, such as 1000, and says what is kept of each,
+                            and whether a replay gives the bytes that were streamed
+  --paced N                 instead of all this, measures what a token costs at a model's pace, 50 a second on 20, 100 and 300 streams, N times in turns
+  --rate N                  plans a second of the soak (80 % of what is measured first), or parked plans that are answered a second (100)
+  --parked                  instead of all this, says what plans cost that wait, and how fast they are woken, on Postgres
+  --parked-plans N          how many of them there are (1000000)
   --events N                events of the Postgres store that has grown, such as 1000000 (0: left out)
 `
 
@@ -38,7 +46,11 @@ const { values } = parseArgs({
     messages: { type: "string", default: "10000" },
     events: { type: "string", default: "0" },
     soak: { type: "string" },
+    kept: { type: "string" },
+    paced: { type: "string" },
     rate: { type: "string" },
+    parked: { type: "boolean", default: false },
+    "parked-plans": { type: "string", default: "1000000" },
     help: { type: "boolean", default: false }
   }
 })
@@ -46,7 +58,8 @@ if (values.help) {
   process.stdout.write(usage)
   process.exit()
 }
-const count = (name: "windows" | "plans" | "streams" | "messages" | "events", least = 1): number => {
+type Count = "windows" | "plans" | "streams" | "messages" | "events" | "parked-plans"
+const count = (name: Count, least = 1): number => {
   const number = Number(values[name])
   if (!Number.isInteger(number) || number < least) throw new Error(`--${name}: expected an integer from ${least} on`)
   return number
@@ -58,19 +71,56 @@ if (values.store !== undefined && !["memory", "postgres"].includes(values.store)
 }
 const wants = (store: string): boolean => (values.store ?? store) === store
 
+const environmentOf = ({ url }: Child) => ({
+  OPENAI_BASE_URL: `${url}/v1`,
+  OPENAI_API_KEY: "bench",
+  BOWLINE_MODEL: quick(32),
+  BOWLINE_ALLOWED_MODELS: "openai/*",
+  BOWLINE_MAX_PLANS: "10000",
+  BOWLINE_RATE_LIMIT: "1000000/1s"
+})
+
 const say = (line: string) => void process.stderr.write(`${line}\n`)
+
+const rate = values.rate === undefined ? undefined : Number(values.rate)
+if (rate !== undefined && !(rate > 0)) throw new Error("--rate: expected plans a second")
 
 if (values.soak !== undefined) {
   const [, time, unit] = /^(\d+)(s|m|h)$/.exec(values.soak) ?? []
   const ms = Number(time) * (unit === "h" ? 3_600_000 : unit === "m" ? 60_000 : 1_000)
   if (!(ms >= 240_000)) throw new Error("--soak: expected a time of at least 4m, such as 30m or 2h")
-  const rate = values.rate === undefined ? undefined : Number(values.rate)
-  if (rate !== undefined && !(rate > 0)) throw new Error("--rate: expected plans a second")
   const database = await findPostgres()
   const { isFine, text } = await soak(database, ms, rate, say)
   await database[Symbol.asyncDispose]()
   console.log(text)
   process.exit(isFine ? 0 : 1)
+}
+
+if (values.kept !== undefined) {
+  const plans = Number(values.kept)
+  if (!Number.isInteger(plans) || plans < 1) throw new Error("--kept: expected an integer from 1 on")
+  const database = await findPostgres()
+  const provider = await start(new URL("./server/ProviderServer.ts", import.meta.url))
+  const { isFine, text } = await kept(database, plans, environmentOf(provider), say)
+  await provider[Symbol.asyncDispose]()
+  await database[Symbol.asyncDispose]()
+  console.log(text)
+  process.exit(isFine ? 0 : 1)
+}
+
+if (values.paced !== undefined) {
+  const rounds = Number(values.paced)
+  if (!Number.isInteger(rounds) || rounds < 1) throw new Error("--paced: expected an integer from 1 on")
+  const provider = await start(new URL("./server/ProviderServer.ts", import.meta.url))
+  const text = await paced(rounds, provider, environmentOf(provider), say)
+  await provider[Symbol.asyncDispose]()
+  console.log(text)
+  process.exit()
+}
+
+if (values.parked) {
+  console.log(await parked(count("parked-plans", 10_000), rate ?? 100, say))
+  process.exit()
 }
 
 await using running = new AsyncDisposableStack()
@@ -102,14 +152,7 @@ const provider = running.use(await start(new URL("./server/ProviderServer.ts", i
 const peer = running.use(await start(new URL("./server/PeerServer.ts", import.meta.url)))
 add("floor", await start(new URL("./server/FloorServer.ts", import.meta.url), [provider.url], cores.measured))
 
-const environment = {
-  OPENAI_BASE_URL: `${provider.url}/v1`,
-  OPENAI_API_KEY: "bench",
-  BOWLINE_MODEL: quick(32),
-  BOWLINE_ALLOWED_MODELS: "openai/*",
-  BOWLINE_MAX_PLANS: "10000",
-  BOWLINE_RATE_LIMIT: "1000000/1s"
-}
+const environment = environmentOf(provider)
 const addGateways = async (name: "memory" | "postgres", store: Environment) => {
   const start = (checkout: string | undefined) => (more: Environment) =>
     startGateway({ ...environment, ...store, ...more }, checkout)

@@ -1,5 +1,5 @@
 import { type Agent, request } from "node:http"
-import { models, type PlanRequest, quick } from "../server/Traffic.ts"
+import { models, paced, type PlanRequest, quick, timed } from "../server/Traffic.ts"
 
 const delta = "event: text.delta\n"
 
@@ -47,6 +47,47 @@ export const ask = (url: string, agent: Agent, { chunks, session }: Question): P
           const isWhole = text.split(delta).length - 1 === chunks && text.includes("event: done\n")
           if (isWhole) resolve(firstToken)
           else reject(new Error(`Not the whole answer, ${response.statusCode}:\n${text.slice(-500)}`))
+        })
+      })
+  })
+
+/** The whole text of the stream of an answer of so many words, at a model's pace. */
+export const stream = (url: string, agent: Agent, words: number): Promise<string> =>
+  new Promise((resolve, reject) => {
+    post(url, agent, paced(words), {})
+      .on("error", reject)
+      .on("response", (response) => {
+        const pieces: Array<Buffer> = []
+        response.on("error", reject)
+        response.on("data", (piece: Buffer) => pieces.push(piece))
+        response.on("end", () => resolve(Buffer.concat(pieces).toString()))
+      })
+  })
+
+/** Reads an answer of so many words, each of which says when it was sent, and passes that on as it comes. */
+export const watch = (url: string, agent: Agent, words: number, told: (at: number) => void): Promise<void> =>
+  new Promise((resolve, reject) => {
+    let count = 0
+    let rest = ""
+    post(url, agent, timed(words), {})
+      .on("error", reject)
+      .on("response", (response) => {
+        response.setEncoding("utf8")
+        response.on("error", reject)
+        response.on("data", (piece: string) => {
+          const frames = (rest + piece).split("\n\n")
+          rest = frames.pop() ?? ""
+          for (const frame of frames) {
+            if (!frame.includes(delta)) continue
+            for (const [, at] of frame.matchAll(/@([\d.]+) /g)) {
+              count++
+              told(Number(at))
+            }
+          }
+        })
+        response.on("end", () => {
+          if (count === words) resolve()
+          else reject(new Error(`${count} of ${words} words came`))
         })
       })
   })

@@ -24,6 +24,9 @@ export const median = (values: ReadonlyArray<number>): number => {
   return sorted.length % 2 === 0 ? (high + (sorted[middle - 1] ?? Number.NaN)) / 2 : high
 }
 
+export const percentile99 = (values: ReadonlyArray<number>): number =>
+  values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN
+
 /** Calls a function so many times, some of them at once. */
 export const times = async <A>(count: number, concurrency: number, call: () => Promise<A>): Promise<Array<A>> => {
   const results: Array<A> = []

@@ -3,7 +3,7 @@ import { setTimeout } from "node:timers/promises"
 import type { Child } from "../process/Child.ts"
 import { closings, now } from "../server/Traffic.ts"
 import { open } from "./Caller.ts"
-import { median, times } from "./LoadWindow.ts"
+import { median, percentile99, times } from "./LoadWindow.ts"
 
 /** What many open, slow streams cost, and how fast they end. */
 export interface OpenStreams {
@@ -17,9 +17,6 @@ export interface OpenStreams {
 
 /** Milliseconds between two callers that leave in turn. */
 const pace = 5
-
-const percentile99 = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN
 
 /** A stream by its question, which names it for the provider, too. */
 type Streams = Map<string, () => void>

@@ -37,7 +37,7 @@ export const root = join(import.meta.dirname, "..", "..", "..", "..")
 type Environment = { readonly [name: string]: string }
 
 interface Placement {
-  readonly core: number | undefined
+  readonly core: number | string | undefined
   readonly cwd?: string
   readonly env?: Environment
 }
@@ -74,7 +74,9 @@ const launch = (script: string, args: ReadonlyArray<string>, { core, cwd = root,
     if (errors.push(line) > 10) errors.shift()
   })
   const ended = once(child, "close")
+  let isStopping = false
   const stop = async () => {
+    isStopping = true
     stdin.end()
     child.kill("SIGTERM")
     const killed = setTimeout(5_000).then(() => child.kill("SIGKILL"))
@@ -82,7 +84,10 @@ const launch = (script: string, args: ReadonlyArray<string>, { core, cwd = root,
     await ended
   }
   const failed = ended.then(() => {
-    throw new Error(`${script} ended:\n${errors.join("\n")}`)
+    const error = new Error(`${script} ended:\n${errors.join("\n")}`)
+    // Who measures it only sees connections that break.
+    if (!isStopping) process.stderr.write(`${error.message}\n`)
+    throw error
   })
   failed.catch(() => {})
   return { running: { usage: usageOf(child), census: censusOf(child), [Symbol.asyncDispose]: stop }, stdout, failed }
@@ -105,12 +110,16 @@ const freePort = async (): Promise<number> => {
   return typeof address === "object" && address !== null ? address.port : 0
 }
 
-/** Starts the gateway of a checkout on the core of what is measured, and waits until it is ready. */
-export const startGateway = async (env: Environment, checkout = root): Promise<Child> => {
+/** Starts the gateway of a checkout on the core of what is measured, or on others, and waits until it is ready. */
+export const startGateway = async (
+  env: Environment,
+  checkout = root,
+  core: Placement["core"] = cores.measured
+): Promise<Child> => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   const { running, stdout, failed } = launch("apps/gateway/bin/bowline.mjs", ["serve"], {
-    core: cores.measured,
+    core,
     cwd: checkout,
     env: { ...env, BOWLINE_PORT: String(port) }
   })

@@ -12,16 +12,23 @@ const allowed = (): ReadonlyArray<number> => {
 
 /**
  * Keeps the first core for the processes that are measured, which run in turns. This process, and the others that it
- * starts, move to the rest.
+ * starts, move to the rest; `all` is for those that are measured and may use every core.
  */
-const separate = (): { readonly measured: number | undefined; readonly note: string } => {
+const separate = (): {
+  readonly measured: number | undefined
+  readonly all: string | undefined
+  readonly note: string
+} => {
   try {
     const [measured, ...others] = allowed()
-    if (measured === undefined || others.length === 0) return { measured: undefined, note: "not pinned: only one core" }
+    if (measured === undefined || others.length === 0) {
+      return { measured: undefined, all: undefined, note: "not pinned: only one core" }
+    }
     execFileSync("taskset", ["--all-tasks", "--pid", "--cpu-list", others.join(","), String(process.pid)])
-    return { measured, note: `what is measured has core ${measured}, the load and all else ${others.join(", ")}` }
+    const all = [measured, ...others].join(",")
+    return { measured, all, note: `what is measured has core ${measured}, the load and all else ${others.join(", ")}` }
   } catch {
-    return { measured: undefined, note: "not pinned: no taskset here" }
+    return { measured: undefined, all: undefined, note: "not pinned: no taskset here" }
   }
 }
 

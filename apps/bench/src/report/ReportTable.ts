@@ -44,7 +44,8 @@ const perChunk = (measured: Measured): number =>
 
 const show = (value: number): string => value.toFixed(value < 10 ? 2 : 0)
 
-const verdict = (value: number | undefined, limit: number, unit: string): string => {
+/** A value, and whether it is within its limit. */
+export const verdict = (value: number | undefined, limit: number, unit: string): string => {
   if (value === undefined) return ""
   return limit === Infinity
     ? `${show(value)}${unit}`

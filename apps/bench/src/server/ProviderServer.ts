@@ -1,7 +1,7 @@
 // A provider of Chat Completions on bare Node.js, in a process of its own: its CPU is nobody's.
 import type { ServerResponse } from "node:http"
 import { setImmediate, setTimeout } from "node:timers/promises"
-import { type ChatRequest, closings, models, now, readBody, serve } from "./Traffic.ts"
+import { askings, type ChatRequest, closings, models, now, readBody, serve } from "./Traffic.ts"
 
 const head = { id: "chatcmpl-bench", object: "chat.completion.chunk", created: 0, model: "bench" }
 const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`
@@ -20,11 +20,35 @@ const quick = async (chunks: number, response: ServerResponse): Promise<void> =>
   response.end(`${chunk({}, "stop")}${end(chunks)}`)
 }
 
-/** When the sockets of slow streams were closed, by their questions, in milliseconds of the clock that all processes of a machine share. */
+const wordsAtHand =
+  `the of and to in is that for it as with on by from at this which be or are not has have was were will can when where who what how
+  rope knot load end loop line hand turn hitch bend splice ship sail mast deck harbour water wind wave tide storm anchor chain winch block
+  holds jams slips runs turns pulls lifts ties bears breaks works keeps gives takes makes finds shows tells begins stays goes comes stands
+  first second last next other same small large long short strong weak safe simple quick slow early late good better best never always often
+  under over through around behind between without against while because before after until since though however therefore instead`.split(
+    /\s+/
+  )
+
+/** Prose as hard to compress as that of a model, or harder: no phrase comes twice but by chance. */
+const anyWord = () => wordsAtHand[Math.floor(Math.random() * wordsAtHand.length)] ?? ""
+
+/** So many words, 50 a second. */
+const speak = async (chunks: number, response: ServerResponse, word: () => string): Promise<void> => {
+  const began = now()
+  for (let index = 0; index < chunks; index++) {
+    response.write(chunk({ content: `${word()} ` }))
+    await setTimeout(Math.max(0, began + (index + 1) * 20 - now()))
+  }
+  response.end(`${chunk({}, "stop")}${end(chunks)}`)
+}
+
+/** When slow streams were asked for and when their sockets were closed, by their questions, in milliseconds of the clock that all processes of a machine share. */
+const asked: { [question: string]: number } = {}
 const closed: { [question: string]: number } = {}
 
 const slow = async ({ messages }: ChatRequest, response: ServerResponse): Promise<void> => {
   const question = String(messages.findLast(({ role }) => role === "user")?.content)
+  asked[question] = now()
   response.on("close", () => (closed[question] = now()))
   while (!response.destroyed) {
     response.write(chunk({ content: "word " }))
@@ -67,11 +91,15 @@ const faulty = (response: ServerResponse): unknown => {
 
 await serve(async (request, response) => {
   if (request.url === closings) return void response.end(JSON.stringify(closed))
-  const asked = await readBody<ChatRequest>(request)
-  const isFor = (name: string) => name.endsWith(`/${asked.model}`)
+  if (request.url === askings) return void response.end(JSON.stringify(asked))
+  const chat = await readBody<ChatRequest>(request)
+  const isFor = (name: string) => name.endsWith(`/${chat.model}`)
   response.setHeader("content-type", "text/event-stream")
   if (isFor(models.faulty)) return void faulty(response)
   response.writeHead(200)
-  if (isFor(models.asking)) return asking(asked, response)
-  return isFor(models.slow) ? slow(asked, response) : quick(Number(asked.model.split("-")[1]), response)
+  if (isFor(models.asking)) return asking(chat, response)
+  if (isFor(models.slow)) return slow(chat, response)
+  const [kind, chunks] = chat.model.split("-")
+  if (kind === "quick") return quick(Number(chunks), response)
+  return speak(Number(chunks), response, kind === "paced" ? anyWord : () => `@${now().toFixed(2)}`)
 })

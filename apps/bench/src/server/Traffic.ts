@@ -20,7 +20,14 @@ export const models = { slow: "openai/slow", asking: "openai/asking", faulty: "o
 /** A model that answers as fast as it can, with so many words: each is a chunk of its own. */
 export const quick = (chunks: number): string => `openai/quick-${chunks}`
 
-/** Where the provider says which slow streams have ended, and when. */
+/** A model that says so many words of prose, 50 a second: each is a chunk of its own. */
+export const paced = (chunks: number): string => `openai/paced-${chunks}`
+
+/** The same, but each word is the time at which it is sent. */
+export const timed = (chunks: number): string => `openai/timed-${chunks}`
+
+/** Where the provider says which slow streams were asked for, by their questions, and when; and which have ended. */
+export const askings = "/askings"
 export const closings = "/closings"
 
 /** Milliseconds of a clock that all processes of a machine share, and that nobody sets. */
@@ -41,7 +48,14 @@ export interface PlanRequest {
   readonly question: string
   readonly session_id?: string
   readonly agents?: ReadonlyArray<object>
-  readonly preferences: { readonly model: string; readonly timeout_ms?: number; readonly tool_timeout_ms?: number }
+  readonly tools?: ReadonlyArray<object>
+  readonly preferences: {
+    readonly model: string
+    readonly timeout_ms?: number
+    readonly tool_timeout_ms?: number
+    readonly on_disconnect?: "continue"
+    readonly wait_timeout_ms?: number
+  }
 }
 
 /** Listens on a free port of the loopback address, and says where on the first line of its output. */

@@ -1,6 +1,5 @@
-import { PgClient } from "@effect/sql-pg"
-import { Effect, Exit, Redacted, Scope } from "effect"
-import { Reactivity } from "effect/reactivity"
+import { Effect } from "effect"
+import { connect } from "../process/Postgres.ts"
 
 /** What the database knows of a gateway. */
 export interface Stored {
@@ -13,13 +12,7 @@ export interface Stored {
 
 /** Looks into the database of a gateway that is alone on it, and cuts the gateway's connections. */
 export const probe = async (url: string) => {
-  const scope = Scope.makeUnsafe()
-  const sql = await Effect.runPromise(
-    PgClient.makeClient({ url: Redacted.make(url), applicationName: "soak" }).pipe(
-      Scope.provide(scope),
-      Effect.provide(Reactivity.layer)
-    )
-  )
+  const { sql, [Symbol.asyncDispose]: close } = await connect(url, "soak")
   const others = sql`datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
   return {
     look: () =>
@@ -31,18 +24,20 @@ export const probe = async (url: string) => {
           ([row]) => row ?? { connections: 0, leases: 0, running: 0 }
         )
       ),
-    /** How many plans have not exactly one end, and `done` as the last event. */
+    /** How many plans have not exactly one end, and `done` as the last event. Of one that is sealed its row tells that it has one. */
     withoutEnd: () =>
       Effect.runPromise(
         Effect.map(
-          sql<{ readonly plans: number }>`select count(*)::int as plans from plans p where 1 <> (
+          sql<{ readonly plans: number }>`select count(*)::int as plans from plans p where case
+            when exists (select from sealed s where s.plan_id = p.id and s.ended_at = p.finished_at) then (p.final is null) = (p.error is null)
+            else 1 <> (
             select count(*) from events e where e.plan_id = p.id and e.event in ('final', 'error')
-          ) or 'done' <> (select event from events e where e.plan_id = p.id order by seq desc limit 1)`,
+            ) or 'done' is distinct from (select event from events e where e.plan_id = p.id order by seq desc limit 1) end`,
           ([row]) => row?.plans ?? 0
         )
       ),
     /** The connections of the gateway end in the middle of what they do. */
     cut: () => Effect.runPromise(sql`select pg_terminate_backend(pid) from pg_stat_activity where ${others}`),
-    [Symbol.asyncDispose]: () => Effect.runPromise(Scope.close(scope, Exit.void))
+    [Symbol.asyncDispose]: close
   }
 }
