@@ -1,0 +1,40 @@
+import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
+import { Duration, Effect, Layer } from "effect"
+import { hangUps } from "../config/ConfigReload.ts"
+import type { GatewayConfig } from "../config/GatewayConfig.ts"
+import { formatProblem } from "../config/setting/ConfigProblem.ts"
+import type { InvalidConfiguration } from "../config/setting/ReadSettings.ts"
+import * as Log from "../telemetry/Log.ts"
+import * as ClusterWorkers from "./ClusterWorkers.ts"
+import { supervise } from "./Supervisor.ts"
+
+type Config = GatewayConfig["Service"]
+
+/** How long a worker that leaves may take beside the grace of its plans. Then it is killed. */
+const extraPatience = Duration.seconds(30)
+
+/**
+ * Runs the gateway in `config.workers` processes, and never ends by itself. On SIGHUP they are replaced one after the other, if what `read`
+ * reads then can be used.
+ */
+export const layer = (config: Config, read: Effect.Effect<Config, InvalidConfiguration>) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const mayRestart = read.pipe(
+        Effect.as(true),
+        Effect.catchTag("InvalidConfiguration", ({ problems }) =>
+          Effect.logWarning("configuration_unusable").pipe(
+            Effect.annotateLogs({ problems: problems.map(formatProblem) }),
+            Effect.as(false)
+          )
+        )
+      )
+      return yield* supervise({
+        count: config.workers,
+        restartAsked: yield* hangUps,
+        fork: yield* ClusterWorkers.make,
+        mayRestart,
+        patience: Duration.sum(config.plans.shutdownGrace, extraPatience)
+      })
+    })
+  ).pipe(Layer.provide(Layer.effectDiscard(Instrument.showAll)), Layer.provide(Log.layer(config.log)))
