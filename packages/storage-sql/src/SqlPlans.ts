@@ -46,6 +46,7 @@ export type PostgresPlans = SqlStore.PostgresOptions & PlansOptions
  * ```
  */
 export const layerPostgres = ({
+  eventsTtl,
   maxConnections,
   sessionTtl,
   url,
@@ -54,7 +55,8 @@ export const layerPostgres = ({
   const stores = SqlStore.layerPostgres({
     url,
     ...(maxConnections !== undefined && { maxConnections }),
-    ...(sessionTtl !== undefined && { sessionTtl })
+    ...(sessionTtl !== undefined && { sessionTtl }),
+    eventsTtl
   })
   return Plans.layer.pipe(
     Layer.provide(Layer.provide(CredentialPool.layer, Providers.layerProvider)),

@@ -15,6 +15,7 @@ import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import type { MigrationBlocked } from "./migration/Step.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
+import * as Publisher from "./notice/Publisher.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
 import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
 import * as SqlOverviewStore from "./plan/SqlOverviewStore.ts"
@@ -30,14 +31,20 @@ export type { MigrationBlocked }
 interface Options {
   /** How long a session is kept after its last plan. */
   readonly sessionTtl: Duration.Duration
+  /** How long the events of a plan are kept after its end: 30 days, or as long as its session if that is shorter, unless it is given. */
+  readonly eventsTtl?: Duration.Duration | undefined
   /** Whether other processes may use the same database. */
   readonly isShared: boolean
 }
 
-/** Ends all leases. No other process can have the database, so the one that took them is dead. */
+/** Ends all leases, and leaves them where take-overs find what is under them. No other process can have the database, so the one that took them is dead. */
 const endLeases = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  yield* translateErrors(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
+  yield* translateErrors(
+    sql.withTransaction(
+      Effect.andThen(sql`update leases set replica = '', expires_at = '-infinity'`, sql`delete from replicas`)
+    )
+  )
 })
 
 /** The stores of `@bowline/runtime`, and what replicas share besides. */
@@ -93,9 +100,10 @@ const allStores = (options: Options) =>
     SqlLeaseStore.layer(options),
     Layer.provideMerge(SqlCredentialStore.layer, SqlGatewayId.layer),
     SqlLoginStore.layer,
-    options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory,
+    options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory
+  ).pipe(
     // No other process could receive notices, and the one connection of the embedded database cannot wait for them.
-    options.isShared ? SqlNotices.layer : Notices.layerMemory
+    Layer.provideMerge(options.isShared ? SqlNotices.layer : Layer.merge(Notices.layerMemory, Publisher.layerAlone))
   )
 
 const connections = gauge({
@@ -112,10 +120,12 @@ const keepAlive = "10 seconds"
 export interface PostgresOptions {
   /** With `?sslmode=verify-full` the server has to show a certificate of its name. */
   readonly url: Redacted.Redacted
-  /** For statements: 10, unless it is given. Leases and notices have one more each. */
+  /** For statements: 10, unless it is given. Leases have one more, notices two. */
   readonly maxConnections?: number
   /** How long a session is kept after its last plan: 30 days, unless it is given. */
   readonly sessionTtl?: Duration.Duration
+  /** How long the events of a plan are kept after its end: 30 days, or as long as its session if that is shorter, unless it is given. */
+  readonly eventsTtl?: Duration.Duration | undefined
 }
 
 /** A database inside this process. */
@@ -124,6 +134,8 @@ export interface EmbeddedOptions {
   readonly dataDir: string
   /** How long a session is kept after its last plan: 30 days, unless it is given. */
   readonly sessionTtl?: Duration.Duration
+  /** How long the events of a plan are kept after its end: 30 days, or as long as its session if that is shorter, unless it is given. */
+  readonly eventsTtl?: Duration.Duration | undefined
 }
 
 const defaultTtl = Duration.days(30)
@@ -142,9 +154,10 @@ const defaultTtl = Duration.days(30)
 export const layerPostgres = ({
   url,
   maxConnections = 10,
-  sessionTtl = defaultTtl
+  sessionTtl = defaultTtl,
+  eventsTtl
 }: PostgresOptions): Layer.Layer<Stores, StoresError> =>
-  layerNoDeps({ sessionTtl, isShared: true }).pipe(
+  layerNoDeps({ sessionTtl, eventsTtl, isShared: true }).pipe(
     Layer.provide(
       PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" })))
     ),
@@ -160,9 +173,10 @@ export const layerPostgresConfig = (
 /** The stores on a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process uses it. */
 export const layerEmbedded = ({
   dataDir,
-  sessionTtl = defaultTtl
+  sessionTtl = defaultTtl,
+  eventsTtl
 }: EmbeddedOptions): Layer.Layer<Stores, StoresError | DataDirInUse> =>
-  layerNoDeps({ sessionTtl, isShared: false }).pipe(
+  layerNoDeps({ sessionTtl, eventsTtl, isShared: false }).pipe(
     Layer.provide(PgClient.layerFrom(EmbeddedDatabase.make(dataDir))),
     Layer.merge(showConnections(1))
   )

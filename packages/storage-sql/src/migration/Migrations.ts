@@ -36,7 +36,14 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0027_parking": Changes.parking,
   "0028_recent_sessions": Changes.recentSessions,
   "0029_calls": Changes.calls,
-  "0030_marks": Changes.marks
+  "0030_marks": Changes.marks,
+  "0031_sealed": Changes.sealed,
+  "0032_call_times": Changes.callTimes,
+  "0033_entry_tools": Changes.entryTools,
+  "0034_wait_ends": Changes.waitEnds,
+  "0035_channels": Changes.channels,
+  "0036_take_overs": Changes.takeOvers,
+  "0037_effects": Changes.effects
 }
 
 const table = "bowline_migrations"

@@ -3,6 +3,7 @@ import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import { maxTexts, type Settling } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId, PlanState } from "@bowline/domain/plan/Plan"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { fromEvents } from "@bowline/runtime/unstable/store/EventRow"
@@ -17,22 +18,26 @@ import {
   type OpenWait,
   refusals,
   saysTheSame,
-  settles
+  settles,
+  toolsIn
 } from "@bowline/runtime/unstable/store/InboxStore"
-import { Duration, Effect, Layer, Option } from "effect"
+import { Duration, Effect, Layer, Option, type Schema, Struct } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { storable } from "../internal/Storable.ts"
 import {
   entryColumns,
+  newestTools,
   type EntryRow,
   readContents,
+  readWaits,
   toApproval,
   toContent,
   toEntry,
   toOpenWait,
   toWaiting,
+  toWaits,
   waitingColumns,
   type WaitingRow
 } from "./internal/InboxRows.ts"
@@ -90,14 +95,14 @@ const known = ({ entry_id, moved_to }: EntryRow): Accepted => ({ _tag: "Known", 
 /** Writes an entry; one that was `moved` is in its last state. */
 const insert = (
   sql: Sql,
-  { by, entry, entry_id, plan_id }: Accepting,
+  { by, entry, entry_id, plan_id, tools }: Accepting,
   round: number | null,
   moved_to: PlanId | null
 ) => {
   const isMoved = moved_to !== null
   return sql`
-insert into inbox (id, plan_id, type, author, entry, characters, task_id, round, state, told, moved_to)
-values (${entry_id}, ${plan_id}, ${entry.type}, ${by}, ${JSON.stringify(entry)}::json,
+insert into inbox (id, plan_id, type, author, entry, tools, characters, task_id, round, state, told, moved_to)
+values (${entry_id}, ${plan_id}, ${entry.type}, ${by}, ${JSON.stringify(entry)}::json, ${tools === undefined ? null : JSON.stringify(tools)}::json,
   ${entry.type === "text" ? entry.text.length : 0}, ${entry.type === "text" ? null : entry.task_id}, ${round},
   ${isMoved ? "moved" : "accepted"}, ${isMoved ? "moved" : null}, ${moved_to})
 on conflict (id) do nothing`
@@ -147,25 +152,28 @@ const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entr
   const [wait] = yield* sql<LockedWait>`
 select kind, round, tool, schema, url, is_expired, decision, known_tool, tool_digest from waits
 where plan_id = ${plan_id} and task_id = ${entry.task_id}`
-  const round = (entry.type === "answer" ? entry.round : undefined) ?? wait?.round ?? 1
+  const isWaiting = wait?.kind === settles[entry.type]
+  const asked = (entry.type === "answer" ? entry.round : undefined) ?? (isWaiting ? wait.round : undefined)
   const [first] = yield* sql<EntryRow & { readonly entry: Settling }>`
 select ${sql.literal(entryColumns)} from inbox e
-where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${entry.type} and e.round = ${round}`
+where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${entry.type}
+  ${asked === undefined ? sql`` : sql`and e.round = ${asked}`}
+order by e.round desc limit 1`
   if (first !== undefined) return saysTheSame(first.entry, entry) ? known(first) : yield* refusals.settled
-  if (wait === undefined || wait.kind !== settles[entry.type] || round > wait.round) {
-    return yield* new NotFound({ what: "task" })
-  }
+  const round = asked ?? 1
+  if (!isWaiting || round > wait.round) return yield* new NotFound({ what: "task" })
   if (wait.decision !== null || round < wait.round) return yield* refusals.settled
   if (isOver(plan)) return yield* refusals.over
   if (wait.is_expired) return yield* refusals.expired
-  const { decision = null, note } = entry.type === "decision" ? entry : {}
-  const remember = entry.type === "decision" ? (entry.remember ?? null) : null
   yield* insert(sql, accepting, round, null)
+  const decided =
+    entry.type === "decision"
+      ? sql`, decision = ${entry.decision}, note = ${entry.note === undefined ? null : storable(entry.note)},
+  decided_by = ${by}, remember = ${(entry.decision === "approve" && entry.remember) || null}`
+      : sql``
   yield* sql`
-update waits set settled_by = ${entry_id}, decision = ${decision}, note = ${note === undefined ? null : storable(note)},
-  decided_by = ${decision === null ? null : by}, remember = ${decision === "approve" ? remember : null}
-where plan_id = ${plan_id} and task_id = ${entry.task_id}`
-  if (decision === "approve" && wait.known_tool !== null) {
+update waits set settled_by = ${entry_id}${decided} where plan_id = ${plan_id} and task_id = ${entry.task_id}`
+  if (entry.type === "decision" && entry.decision === "approve" && wait.known_tool !== null) {
     yield* sql`
 insert into known_tools (owner, tool, digest, expires_at)
 values (${plan.owner}, ${wait.known_tool}, ${wait.tool_digest}, now() + ${Duration.toMillis(knownFor)} * interval '1 millisecond')
@@ -252,6 +260,12 @@ select w.plan_id from waits w join plans p on p.id = w.plan_id where w.task_id =
       withDeadline(sql<{ readonly plan_id: PlanId }>`select plan_id from inbox where id = ${entry}`),
       ([row]) => row?.plan_id
     ),
+  toolsOf: (plan) =>
+    Effect.map(
+      withDeadline(sql<{ readonly tools: ReadonlyArray<ClientTool> | null; readonly request: Schema.Json }>`
+select ${sql.literal(newestTools)} as tools, p.request from plans p where p.id = ${plan}`),
+      ([row]) => row?.tools ?? toolsIn(row?.request)
+    ),
   withdraw: (plan, entry, owner) => withDeadline(withdraw(sql, plan, entry, owner)),
   list: (plan, owner, { cursor, limit }) =>
     withDeadline(
@@ -289,13 +303,10 @@ where e.plan_id = ${plan} and e.ordinal > ${cursor ?? 0} order by e.ordinal limi
       )
     ).pipe(Effect.map((rows) => newestFirst(rows, limit, toApproval))),
   decision: ({ plan_id, task_id }) =>
-    withDeadline(sql<GivenDecision & { readonly note: string | null }>`
-select decision, note, decided_by as by from waits
-where plan_id = ${plan_id} and task_id = ${task_id} and decision is not null`).pipe(
-      Effect.map(([row]): GivenDecision | undefined => {
-        if (row === undefined) return undefined
-        const { by, decision, note } = row
-        return note === null ? { decision, by } : { decision, note, by }
+    withDeadline(readWaits(sql, [plan_id])).pipe(
+      Effect.map((rows): GivenDecision | undefined => {
+        const given = toWaits(rows).find((wait) => wait.task_id === task_id)?.decision
+        return given && { ...Struct.pick(given.entry, ["decision", "note"]), by: given.by }
       })
     ),
   isRemembered: (session, tool) =>

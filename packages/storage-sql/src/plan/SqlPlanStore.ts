@@ -1,22 +1,24 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import {
   type Committed,
+  type EffectClaim,
   type Guard,
   type NewPlan,
   type PlanCommit,
   PlanStore,
   type Spent
 } from "@bowline/runtime/unstable/store/PlanStore"
-import type { Notice } from "@bowline/runtime/unstable/store/Notices"
-import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
+import { Clock, Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
-import { notify, publish } from "../notice/SqlNotices.ts"
+import { notify, Publisher } from "../notice/Publisher.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
@@ -31,7 +33,9 @@ import {
   wholeColumns,
   type WholeRow
 } from "./internal/PlanRow.ts"
-import { takeOverPlans } from "./internal/TakeOverPlans.ts"
+import { findBlock, readBlock } from "./internal/SealedEvents.ts"
+import { makeSealLeft, type SealLeft, sealPlans } from "./internal/SealPlans.ts"
+import { lookForAbandoned, takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { wakes } from "./internal/Waking.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
@@ -43,6 +47,9 @@ const isOpen = "state in ('queued', 'running')"
 /** Whether a plan that waited is handed over: another replica may take it over at once. */
 const isQueuedNoMore = ({ changes, guard }: PlanCommit): boolean =>
   guard._tag === "Queued" && changes.some(({ _tag }) => _tag === "HandedOver")
+
+/** Tells other replicas behind a commit of the sessions that it has released, and whether it has left plans. */
+type Announce = (released: ReadonlyArray<SessionId>, isLeft: boolean) => void
 
 type HowCommitted = ReadonlyMap<PlanId, Committed>
 
@@ -80,7 +87,7 @@ const commit = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   batch: ReadonlyArray<PlanCommit>,
   sessionTtl: Duration.Duration,
-  announce: (notices: ReadonlyArray<Notice>) => void
+  announce: Announce
 ) {
   const write = (commits: ReadonlyArray<PlanCommit>, next?: NewPlan) => {
     const once = writeOnce(sql, commits, sessionTtl, next)
@@ -90,11 +97,8 @@ const commit = Effect.fnUntraced(function* (
         while: (error) => error instanceof SqlError && error.reason._tag === "UniqueViolation"
       }),
       Effect.map(({ committed, released }) => {
-        const notices: Array<Notice> = released.map((session_id) => ({ _tag: "LeaseReleased", session_id }))
-        if (commits.some((commit) => isQueuedNoMore(commit) && !isRefused(committed, commit))) {
-          notices.push({ _tag: "PlansLeft" })
-        }
-        if (notices.length > 0) announce(notices)
+        const isLeft = commits.some((commit) => isQueuedNoMore(commit) && !isRefused(committed, commit))
+        announce(released, isLeft)
         return committed
       })
     )
@@ -122,11 +126,44 @@ interface GuardRow {
 const toGuard = (replica: ReplicaId, { fence, state }: GuardRow): Guard =>
   state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
 
+/** Since when plans must have ended for their events to be kept, in milliseconds since 1970. */
+const keptSince = (eventsTtl: Duration.Duration) =>
+  Effect.map(Clock.currentTimeMillis, (now) => now - Duration.toMillis(eventsTtl))
+
+/** A plan that has no row behind the cursor is sealed, or has no more: what is sealed between the two statements is found by the second one. */
+const events = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  id: PlanId,
+  after: number,
+  limit: number,
+  eventsTtl: Duration.Duration
+) {
+  const rows = yield* sql<StoredEvent>`
+select seq, at, count, event, payload from (
+  select seq, ${sql.literal(eventTime)}, count, event, payload,
+    -- Of what is stored out of line it reads the length only.
+    sum(octet_length(payload) + ${frameBytes}::int * count) over (
+      order by seq rows between unbounded preceding and 1 preceding
+    ) as before
+  from events e
+  where plan_id = ${id} and seq + count - 1 > ${after}
+    -- A row that begins at or before the cursor may reach beyond it.
+    and seq >= coalesce((select max(b.seq) from events b where b.plan_id = ${id} and b.seq <= ${after}), 0)
+  order by seq limit ${limit}
+) page
+where coalesce(before, 0) < ${pageBytes}
+order by seq`
+  if (rows.length > 0) return rows.map(toEventRow)
+  const [block] = yield* findBlock(sql, id, after, fromMillis(yield* keptSince(eventsTtl)))
+  return block === undefined ? [] : readBlock(block, after, limit)
+})
+
 const make = (
   sql: SqlClient.SqlClient,
   withDeadline: WithDeadline,
-  sessionTtl: Duration.Duration,
-  announce: (notices: ReadonlyArray<Notice>) => void
+  { eventsTtl, sessionTtl }: Kept,
+  sealLeft: SealLeft,
+  announce: Announce
 ): PlanStore["Service"] => ({
   create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, { maxQueue, sessionTtl })),
   guardOf: (id, replica) =>
@@ -137,6 +174,17 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
   commit: (batch) =>
     batch.length === 0 ? Effect.succeed(new Map()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
+  claimOf: (owner, key) =>
+    withDeadline(sql<Omit<EffectClaim, "at"> & { readonly at: Date }>`
+select e.task_id, e.plan_id, e.claimed_at as at, t.result,
+  case when e.state = 'running' and not coalesce(t.state = 'running' and p.state in ('queued', 'running', 'waiting'), false)
+    then 'unknown' else e.state end as state
+from effects e
+left join tasks t on t.plan_id = e.plan_id and t.id = e.task_id
+left join plans p on p.id = e.plan_id
+where e.owner = ${owner} and e.key = ${key}`).pipe(
+      Effect.map(([row]) => Option.map(Option.fromNullishOr(row), (row) => ({ ...row, at: row.at.toISOString() })))
+    ),
   get: (owner, id) =>
     withDeadline(sql<WholeRow>`
 select ${sql.literal(wholeColumns)} from plans p
@@ -166,28 +214,18 @@ select echo from plans where id = ${id} and owner = ${owner} and echo is not nul
     withDeadline(listPlans(sql, owner, filter, page)).pipe(
       Effect.map((rows) => newestFirst(rows, page.limit, toSummary))
     ),
-  events: (id, after, limit) =>
-    withDeadline(sql<StoredEvent>`
-select seq, at, count, event, payload from (
-  select seq, ${sql.literal(eventTime)}, count, event, payload,
-    -- Of what is stored out of line it reads the length only.
-    sum(octet_length(payload) + ${frameBytes}::int * count) over (
-      order by seq rows between unbounded preceding and 1 preceding
-    ) as before
-  from events e
-  where plan_id = ${id} and seq + count - 1 > ${after}
-    -- A row that begins at or before the cursor may reach beyond it.
-    and seq >= coalesce((select max(b.seq) from events b where b.plan_id = ${id} and b.seq <= ${after}), 0)
-  order by seq limit ${limit}
-) page
-where coalesce(before, 0) < ${pageBytes}
-order by seq`).pipe(Effect.map((rows) => rows.map(toEventRow))),
-  takeOver: (replica, ttl, limit, forgotten = [], places = limit) =>
-    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten, places })),
-  queued: (replica) =>
-    withDeadline(sql<{ readonly id: PlanId }>`
-select id from plans where replica = ${replica} and state = 'queued'`).pipe(
-      Effect.map((rows) => rows.map(({ id }) => id))
+  events: (id, after, limit) => withDeadline(events(sql, id, after, limit, eventsTtl)),
+  seal: (plans) =>
+    withDeadline(
+      Effect.flatMap(keptSince(eventsTtl), (since) => sealPlans(sql, plans, since)),
+      deadlines.long
+    ),
+  sealLeft: (now) => withDeadline(sealLeft(now), deadlines.long),
+  takeOver: (replica, ttl, limit, forgotten = [], places = limit, isThorough = false) =>
+    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten, places, isThorough })),
+  abandoned: (replica, isThorough = false) =>
+    withDeadline(lookForAbandoned(sql, replica, isThorough)).pipe(
+      Effect.map(([row]) => ({ queued: row?.queued ?? [], isAny: row?.is_any ?? false }))
     ),
   requestAbort: (id, reason, isUnread = false) =>
     withDeadline(sql`
@@ -200,6 +238,13 @@ with asked as (
 select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked
 union all
 select ${notify(sql, { _tag: "PlansLeft" })} from asked where left_ms is not null`).pipe(Effect.asVoid),
+  needingReaders: withDeadline(sql<{ readonly id: PlanId }>`
+select p.id from plans p where p.state = 'waiting' and ${sql.literal(needsReader)}`).pipe(
+    Effect.map((plans) => plans.map(({ id }) => id))
+  ),
+  parked: withDeadline(
+    sql<{ readonly count: number }>`select count(*)::int as count from plans where state = 'waiting'`
+  ).pipe(Effect.map(([row]) => row?.count ?? 0)),
   abortRequests: (replica) =>
     withDeadline(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans
@@ -218,16 +263,35 @@ from spendings where owner = ${owner} and day = ${day}::date`).pipe(
   ).pipe(Effect.map(([row]) => row?.only === "off"))
 })
 
-/** Plans in Postgres. A session expires when it has had no plan for `sessionTtl`. */
-export const layer = ({ sessionTtl }: { readonly sessionTtl: Duration.Duration }) =>
+interface Kept {
+  readonly sessionTtl: Duration.Duration
+  readonly eventsTtl: Duration.Duration
+}
+
+const defaultEventsTtl = Duration.days(30)
+
+/**
+ * Plans in Postgres. A session expires when it has had no plan for `sessionTtl`. The events of a plan are kept for `eventsTtl` after its end: 30 days, or
+ * as long as the session if that is shorter.
+ */
+export const layer = ({
+  sessionTtl,
+  eventsTtl = Duration.min(defaultEventsTtl, sessionTtl)
+}: {
+  readonly sessionTtl: Duration.Duration
+  readonly eventsTtl?: Duration.Duration | undefined
+}) =>
   Layer.effect(
     PlanStore,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const withDeadline = yield* makeWithDeadline
       const run = yield* FiberSet.makeRuntime()
-      return make(sql, withDeadline, sessionTtl, (notices) => {
-        run(Effect.ignore(withDeadline(publish(sql, notices), deadlines.short), { log: "Debug" }))
-      })
+      const publisher = yield* Publisher
+      const announce: Announce = (released, isLeft) => {
+        if (released.length > 0) run(Effect.ignore(publisher.released(released), { log: "Debug" }))
+        if (isLeft) run(Effect.ignore(publisher.publish([{ _tag: "PlansLeft" }]), { log: "Debug" }))
+      }
+      return make(sql, withDeadline, { eventsTtl, sessionTtl }, makeSealLeft(sql, eventsTtl), announce)
     })
   )

@@ -7,7 +7,7 @@ import { Reactivity } from "effect/reactivity"
 import type { SqlClient } from "effect/sql"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { translateErrors } from "../internal/StorageErrors.ts"
-import { notify } from "../notice/SqlNotices.ts"
+import { notify, Publisher } from "../notice/Publisher.ts"
 
 interface Held {
   readonly session_id: SessionId
@@ -16,7 +16,7 @@ interface Held {
 
 interface Renewed {
   readonly held: ReadonlyArray<Held>
-  readonly is_alone: boolean
+  readonly others: number
   readonly may_park: boolean
   readonly is_oldest: boolean
 }
@@ -24,16 +24,29 @@ interface Renewed {
 const make = (
   sql: SqlClient.SqlClient,
   renewing: SqlClient.SqlClient,
-  withDeadline: WithDeadline
+  withDeadline: WithDeadline,
+  { channel, released }: Publisher["Service"]
 ): LeaseStore["Service"] => {
   const expiresIn = (ttl: Duration.Duration) =>
     sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
+  // Behind a lease that is over, a take-over finds the plans of its session: see `TakeOverPlans`. A sweep deletes it later.
+  const isLeft = sql`exists (select from plans p where p.session_id = l.session_id and p.state in ('queued', 'running'))`
+  const end = sql`ended as (
+  update leases l set replica = '', expires_at = '-infinity' from held h where l.session_id = h.session_id and ${isLeft}
+), deleted as (
+  delete from leases l using held h where l.session_id = h.session_id and not ${isLeft}
+)`
   return {
     // Locks the session first, so that the fence does not grow while a batch is written. Of two that ask at once, the second one
     // waits for the lock, and then gets nothing: the fence that it has seen has grown, perhaps with a plan that it does not see.
-    acquire: (session, replica, ttl) =>
+    // Who waits says so first, in a statement of its own: a session is published as released when that is committed.
+    acquire: (session, replica, ttl, isWaiting = false) =>
       withDeadline(
         Effect.gen(function* () {
+          if (isWaiting) {
+            yield* sql`
+update replicas set waits_for = array_append(waits_for, ${session}) where id = ${replica} and not ${session} = any(waits_for)`
+          }
           const [lease] = yield* sql<Held>`
 with seen as materialized (
   select id, fence from sessions where id = ${session}
@@ -48,6 +61,9 @@ with seen as materialized (
     set replica = excluded.replica, fence = excluded.fence, expires_at = excluded.expires_at
     where l.expires_at <= now() or l.replica = excluded.replica
   returning session_id, fence
+), got as (
+  update replicas set waits_for = array_remove(waits_for, ${session})
+  where id = ${replica} and ${session} = any(waits_for) and exists (select from leased)
 )
 update sessions s set fence = l.fence from leased l where s.id = l.session_id
 returning l.session_id, l.fence`
@@ -57,13 +73,19 @@ returning l.session_id, l.fence`
           return there === undefined ? yield* new NotFound({ what: "session" }) : Option.none()
         })
       ),
+    stopWaiting: (session, replica) =>
+      withDeadline(
+        sql`
+update replicas set waits_for = array_remove(waits_for, ${session}) where id = ${replica} and ${session} = any(waits_for)`,
+        deadlines.short
+      ).pipe(Effect.asVoid),
     // Locks leases in the same order as a take-over by another replica, which may happen at the same time.
     renew: (replica, ttl) =>
       withDeadline(
         renewing<Renewed>`
 with alive as (
-  insert into replicas (id, expires_at, parks) values (${replica}, ${expiresIn(ttl)}, true)
-  on conflict (id) do update set expires_at = excluded.expires_at, parks = true
+  insert into replicas (id, expires_at, parks, seals, channel) values (${replica}, ${expiresIn(ttl)}, true, true, ${channel})
+  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true, channel = excluded.channel
 ), mine as (
   select session_id from leases where replica = ${replica} order by session_id for update
 ), renewed as (
@@ -73,38 +95,35 @@ with alive as (
   select r.parks, (r.since, r.id) < (coalesce((select since from replicas where id = ${replica}), now()), ${replica}) as is_older
   from replicas r where r.id <> ${replica} and r.expires_at > now()
 )
-select coalesce((select json_agg(r) from renewed r), '[]') as held, count(*) = 0 as is_alone,
+select coalesce((select json_agg(r) from renewed r), '[]') as held, count(*)::int as others,
   coalesce(bool_and(parks), true) as may_park, not coalesce(bool_or(is_older and parks), false) as is_oldest
 from others`
       ).pipe(
         Effect.map(([row]) => ({
           held: new Map(row?.held.map(({ session_id, fence }) => [session_id, fence])),
-          isAlone: row?.is_alone ?? false,
+          others: row?.others ?? 1,
           mayPark: row?.may_park ?? false,
           isOldest: row?.is_oldest ?? false
         }))
       ),
-    // Sends no notice if this is the only replica: all commits that notify wait for one another.
+    // Tells nobody if this is the only replica.
     release: (session, fence) =>
       withDeadline(
         sql`
-with released as (
-  delete from leases where session_id = ${session} and fence = ${fence} returning replica
-)
-select ${notify(sql, { _tag: "LeaseReleased", session_id: session })} from released l
-where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`,
+with held as materialized (
+  select session_id, replica from leases where session_id = ${session} and fence = ${fence} for update
+), ${end}
+select from held l where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`,
         deadlines.short
-      ).pipe(Effect.asVoid),
+      ).pipe(Effect.flatMap(({ length }) => (length === 0 ? Effect.void : released([session])))),
     // Locks in the same order as `renew`, which may run at the same time: leases by session, then the replica.
     leave: (replica) =>
       withDeadline(
         sql`
-with mine as (
+with held as materialized (
   select session_id from leases where replica = ${replica} order by session_id for update
-), ended as (
-  delete from leases l using mine where l.session_id = mine.session_id returning l.session_id
-), gone as (
-  delete from replicas where id = ${replica} and (select count(*) from ended) >= 0
+), ${end}, gone as (
+  delete from replicas where id = ${replica} and (select count(*) from held) >= 0
 )
 select ${notify(sql, { _tag: "PlansLeft" })}
 where exists (select from replicas r where r.id <> ${replica} and r.expires_at > now())`,
@@ -124,6 +143,6 @@ export const layer = ({ isShared }: { readonly isShared: boolean }) =>
       const sql = yield* PgClient.PgClient
       const renewing = isShared ? yield* translateErrors(PgClient.make({ ...sql.config, maxConnections: 1 })) : sql
       // Behind the connection: it is closed when nothing uses it.
-      return make(sql, renewing, yield* makeWithDeadline)
+      return make(sql, renewing, yield* makeWithDeadline, yield* Publisher)
     })
   ).pipe(Layer.provide(Reactivity.layer))

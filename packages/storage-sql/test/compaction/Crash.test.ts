@@ -7,6 +7,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import * as Publisher from "../../src/notice/Publisher.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import * as SqlSessionStore from "../../src/session/SqlSessionStore.ts"
 import * as SqlStore from "../../src/SqlStore.ts"
@@ -132,6 +133,7 @@ const runOnCut = Effect.fnUntraced(function* (write: Write, given: Prepared, at:
   const { config } = yield* PgClient.PgClient
   const wire = yield* cutWire(config.url ?? assert.fail("There is a URL"))
   const stores = Layer.mergeAll(SqlPlanStore.layer({ sessionTtl }), SqlSessionStore.layer).pipe(
+    Layer.provide(Publisher.layerAlone),
     Layer.provideMerge(PgClient.layer({ url: wire.url, maxConnections: 1, applicationName })),
     // Not the ones that are there already, on another connection.
     Layer.fresh

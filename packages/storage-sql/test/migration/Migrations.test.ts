@@ -7,6 +7,7 @@ import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { TestClock } from "effect/testing"
 import * as Migrations from "../../src/migration/Migrations.ts"
+import * as Publisher from "../../src/notice/Publisher.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import { cutWire } from "../postgres/cutWire.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
@@ -53,7 +54,14 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 27, name: "parking" },
         { migration_id: 28, name: "recent_sessions" },
         { migration_id: 29, name: "calls" },
-        { migration_id: 30, name: "marks" }
+        { migration_id: 30, name: "marks" },
+        { migration_id: 31, name: "sealed" },
+        { migration_id: 32, name: "call_times" },
+        { migration_id: 33, name: "entry_tools" },
+        { migration_id: 34, name: "wait_ends" },
+        { migration_id: 35, name: "channels" },
+        { migration_id: 36, name: "take_overs" },
+        { migration_id: 37, name: "effects" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
@@ -284,7 +292,10 @@ from sessions s join plans p on p.session_id = s.id join messages m on m.session
         )
       }).pipe(
         Effect.provide(
-          Layer.provideMerge(SqlPlanStore.layer({ sessionTtl }), PgClient.layer({ url, maxConnections: 2 }))
+          Layer.provideMerge(
+            Layer.provide(SqlPlanStore.layer({ sessionTtl }), Publisher.layerAlone),
+            PgClient.layer({ url, maxConnections: 2 })
+          )
         )
       )
     }).pipe(Effect.scoped)

@@ -5,11 +5,13 @@ import { type Heard, Notices } from "@bowline/runtime/unstable/store/Notices"
 import * as Given from "@bowline/testing/unstable/store/Given"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Exit, Layer, Logger, Queue, Schedule, Scope } from "effect"
+import { Context, Effect, Exit, Layer, Logger, Option, Queue, Schedule, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { Publisher } from "../../src/notice/Publisher.ts"
 import * as SqlNotices from "../../src/notice/SqlNotices.ts"
+import * as SqlLeaseStore from "../../src/session/SqlLeaseStore.ts"
 import { cutWire } from "../postgres/cutWire.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 import { onPostgres } from "../stores.ts"
@@ -20,11 +22,14 @@ const advanced = { _tag: "Advanced", plan_id } as const
 /** Another process, which listens until its scope closes, with what it hears. */
 const listener = Effect.gen(function* () {
   const { config } = yield* PgClient.PgClient
-  const other = SqlNotices.layer.pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: 1 })))
-  const notices = yield* Effect.provide(Effect.service(Notices), yield* Layer.build(Layer.fresh(other)))
+  const other = SqlNotices.layer.pipe(Layer.provideMerge(PgClient.layer({ ...config, maxConnections: 1 })))
+  const context = yield* Layer.build(
+    Layer.fresh(SqlLeaseStore.layer({ isShared: true }).pipe(Layer.provideMerge(other)))
+  )
+  const notices = Context.get(context, Notices)
   const heard = yield* Queue.unbounded<Heard>()
   yield* notices.subscribe((item) => Queue.offerUnsafe(heard, item))
-  return { notices, heard }
+  return { notices, heard, leases: Context.get(context, LeaseStore), channel: Context.get(context, Publisher).channel }
 })
 
 const untilListening = ({ notices }: { readonly notices: Notices["Service"] }) =>
@@ -41,6 +46,25 @@ const listening = Effect.flatMap(
   (sql) => sql<{ readonly pid: number }>`
 select pid from pg_stat_activity where datname = current_database() and query ilike 'listen%'`
 )
+
+type HeldPlan = Effect.Success<ReturnType<typeof Given.createHeld>>
+
+/** The ways in which a session becomes free. */
+const releases = [
+  [
+    "with the end of its plan",
+    Given.createHeld(),
+    (held: HeldPlan) => Given.write(held, [Given.settled(), { _tag: "Released" }])
+  ],
+  [
+    "by itself",
+    Effect.gen(function* () {
+      const stored = yield* Given.create()
+      return { ...stored, fence: yield* Given.acquire(stored.session_id, stored.plan.replica) }
+    }),
+    ({ fence, session_id }: HeldPlan) => Effect.flatMap(LeaseStore, (leases) => leases.release(session_id, fence))
+  ]
+] as const
 
 const onRealClock = { excludeTestServices: true }
 
@@ -113,46 +137,71 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect(
-    "tell of a lease that was released, if another replica is alive, and of a plan that somebody wants to end",
-    () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const leases = yield* LeaseStore
-        const other = yield* listener
-        yield* untilListening(other)
-        yield* Queue.clear(other.heard)
-        const { plan, session_id } = yield* Given.create()
-        const release = Effect.gen(function* () {
-          yield* leases.release(session_id, yield* Given.acquire(session_id, plan.replica))
-        })
-        yield* sql`delete from replicas where id <> ${plan.replica}`
-        yield* release
-        yield* (yield* PlanStore).requestAbort(plan.plan_id, "cancelled")
-        assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "AbortRequested", plan_id: plan.plan_id })
-        yield* leases.renew("replica_b", Given.ttl)
-        yield* release
-        assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "LeaseReleased", session_id })
-        // Not its lease any more.
-        yield* leases.release(session_id, 1)
-        yield* (yield* Notices).publish([advanced])
-        assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
-      }).pipe(Effect.scoped)
+  it.effect("tell of a plan that somebody wants to end", () =>
+    Effect.gen(function* () {
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* Queue.clear(other.heard)
+      const { plan_id } = (yield* Given.create()).plan
+      yield* (yield* PlanStore).requestAbort(plan_id, "cancelled")
+      assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "AbortRequested", plan_id })
+    }).pipe(Effect.scoped)
   )
 
-  it.effect("tell that a session was released with the end of its plan, if another replica is alive", () =>
+  for (const [what, held, release] of releases) {
+    it.effect(`tell of a session that was released ${what} the replica that waits for it, and no other one`, () =>
+      Effect.gen(function* () {
+        const stored = yield* held
+        const { session_id } = stored
+        const [waiting, idle] = [yield* listener, yield* listener]
+        for (const [replica, { leases }] of [["waits", waiting] as const, ["idle", idle] as const]) {
+          yield* leases.renew(replica, Given.ttl)
+        }
+        yield* Effect.forEach([waiting, idle], untilListening)
+        assert.isTrue(Option.isNone(yield* waiting.leases.acquire(session_id, "waits", Given.ttl, true)))
+        // It waits for another one, too, and has ceased to wait for this one.
+        assert.isTrue(Option.isNone(yield* idle.leases.acquire(session_id, "idle", Given.ttl, true)))
+        yield* idle.leases.stopWaiting(session_id, "idle")
+        yield* Effect.forEach([waiting, idle], ({ heard }) => Queue.clear(heard))
+        yield* release(stored)
+        assert.deepStrictEqual(yield* Queue.take(waiting.heard), { _tag: "LeaseReleased", session_id })
+        assert.isTrue(Option.isSome(yield* waiting.leases.acquire(session_id, "waits", Given.ttl, true)))
+        const sql = yield* SqlClient.SqlClient
+        assert.deepStrictEqual(yield* sql`select waits_for from replicas where id in ('waits', 'idle')`, [
+          { waits_for: [] },
+          { waits_for: [] }
+        ])
+        yield* (yield* Notices).publish([advanced])
+        assert.deepStrictEqual(yield* Queue.take(idle.heard), advanced)
+        assert.deepStrictEqual(yield* Queue.take(waiting.heard), advanced)
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect("tell all replicas of a session that was released while one of the version before is alive", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const other = yield* listener
       yield* untilListening(other)
+      const held = yield* Given.createHeld()
+      yield* sql`insert into replicas (id, expires_at) values ('former', now() + interval '1 minute')`
       yield* Queue.clear(other.heard)
-      const [alone, watched] = [yield* Given.createHeld(), yield* Given.createHeld()]
-      yield* sql`delete from replicas where id <> ${alone.plan.replica}`
-      yield* Given.write(alone, [Given.settled(), { _tag: "Released" }])
-      yield* (yield* LeaseStore).renew("replica_b", Given.ttl)
-      yield* Given.write(watched, [Given.settled(), { _tag: "Released" }])
-      const { session_id } = watched
-      assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "LeaseReleased", session_id })
+      yield* Given.write(held, [Given.settled(), { _tag: "Released" }])
+      assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "LeaseReleased", session_id: held.session_id })
+      yield* sql`delete from replicas where id = 'former'`
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("are published while every connection of the pool is in use", () =>
+    Effect.gen(function* () {
+      const sql = yield* PgClient.PgClient
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* Queue.clear(other.heard)
+      const notices = yield* Notices
+      yield* Effect.replicateEffect(sql.reserve, 5)
+      yield* notices.publish([advanced])
+      assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
     }).pipe(Effect.scoped)
   )
 

@@ -70,6 +70,38 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
     })
   )
 
+  it.effect("are found when their lease was released under them, and without a lease by who looks at all of them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* PlanStore
+      const leases = yield* LeaseStore
+      const [released, left, former] = [yield* Given.createHeld(), yield* Given.createHeld(), yield* Given.createHeld()]
+      const ids = (plans: ReadonlyArray<Given.Stored>) => plans.map(({ plan }) => plan.plan_id).sort()
+      const take = (isThorough: boolean) =>
+        Effect.map(store.takeOver("replica_b", Given.ttl, 10_000, [], 10_000, isThorough), (taken) =>
+          ids([released, left, former]).filter((id) => taken.some(({ plan }) => plan.plan_id === id))
+        )
+      yield* leases.renew("replica_b", Given.ttl)
+      yield* take(true)
+      assert.isFalse((yield* store.abandoned("replica_b")).isAny)
+      yield* leases.release(released.session_id, released.fence)
+      yield* leases.leave(left.plan.replica)
+      // As the version before releases and leaves.
+      yield* sql`delete from leases where session_id = ${former.session_id}`
+      assert.isTrue((yield* store.abandoned("replica_b")).isAny)
+      assert.deepStrictEqual(yield* take(false), ids([released, left]))
+      assert.isFalse((yield* store.abandoned("replica_b")).isAny)
+      assert.isTrue((yield* store.abandoned("replica_b", true)).isAny)
+      assert.deepStrictEqual(yield* take(true), ids([former]))
+      // A plan that has ended needs no lease: what is left of one is deleted later.
+      const over = yield* Given.createHeld()
+      yield* Given.finish(over)
+      yield* sql`insert into leases (session_id, replica, fence, expires_at) values (${over.session_id}, '', 1, '-infinity')`
+      yield* (yield* SessionStore).sweep("2000-01-01T00:00:00.000Z")
+      assert.deepStrictEqual(yield* sql`select from leases where replica = ''`, [])
+    })
+  )
+
   it.effect("charge a day once where a commit is repeated before its first try is stored", () =>
     Effect.gen(function* () {
       const held = yield* Given.createHeld()

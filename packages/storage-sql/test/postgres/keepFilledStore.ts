@@ -1,13 +1,14 @@
-// A database with the tables of the stores and so many events of plans that are over, for as long as stdin stays open. Its
+// A database with the tables of the stores and so many events of plans that are over, and sealed, for as long as stdin stays open. Its
 // arguments are the URL of a server and the number of events; it prints the URL of the database once that is filled.
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Redacted } from "effect"
+import { Clock, Effect, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { once } from "node:events"
 import * as Migrations from "../../src/migration/Migrations.ts"
+import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
 
 const eventsOfPlan = 20
 const plansOfSession = 10
@@ -29,9 +30,8 @@ const fill = (plans: number): ReadonlyArray<string> => [
      ${id("plan", "n")}, case s when 1 then 'user' else 'assistant' end,
      '[{"type":"text","text":"What is the state of the order?"}]', now()
    from generate_series(0, ${plans - 1}) n, generate_series(1, 2) s`,
-  `insert into events (plan_id, seq, count, event, payload)
-   select ${id("plan", "n")}, s, 1, 'step', '{"step":1,"model":"openai/quick","credential":"openai"}'
-   from generate_series(0, ${plans - 1}) n, generate_series(1, ${eventsOfPlan}) s`,
+  `insert into sealed (plan_id, ended_at, codec, last_seqs, ends, body)
+   select id, finished_at, 'none', '{${eventsOfPlan}}', '{600}', decode(repeat(md5(id), 38), 'hex') from plans`,
   "vacuum analyze"
 ]
 
@@ -53,6 +53,7 @@ const program = Effect.gen(function* () {
   yield* Effect.provideService(Migrations.run, SqlClient.SqlClient, sql)
   const plans = Math.ceil(Number(events) / eventsOfPlan)
   // An empty one is as new: nobody has looked at its tables yet.
+  if (plans > 0) yield* makeWeeks(sql, [new Date(yield* Clock.currentTimeMillis)])
   for (const statement of plans === 0 ? [] : fill(plans)) yield* sql.unsafe(statement)
   yield* Effect.sync(() => process.stdout.write(`${url.toString()}\n`))
   yield* Effect.promise(() => abandoned)

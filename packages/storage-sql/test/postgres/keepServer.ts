@@ -1,6 +1,6 @@
 // A program of its own that owns a Postgres for as long as its stdin stays open: however the test run ends, `kill -9`
 // included, the pipe closes, and the server and its folder go. Prints the URL of the server on stdout once it is ready. A line
-// on stdin crashes the server and starts it again, and the URL is printed again.
+// on stdin crashes the server and starts it again, and the URL is printed again. Its arguments are more settings: `name=value`.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { once } from "node:events"
@@ -63,7 +63,8 @@ const initialise = (bin: string, data: string, password: string, user: RunAs): v
 
 /** Ready, or the tail of its log when it ended before: another process may have taken the port in between. */
 const start = async (bin: string, data: string, port: number, user: RunAs): Promise<ChildProcess | string> => {
-  const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+  const all = [...Object.entries(settings).map(([name, value]) => `${name}=${value}`), ...process.argv.slice(2)]
+  const flags = all.flatMap((setting) => ["-c", setting])
   const server = spawn(join(bin, "postgres"), ["-D", data, "-p", String(port), ...flags], {
     ...user,
     cwd: data,

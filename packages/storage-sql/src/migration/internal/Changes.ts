@@ -89,6 +89,7 @@ export const presets: Steps = [`alter table plans add column if not exists prese
 
 /** What the protocol in which the caller asked repeats of the request later: null if it repeats nothing. */
 export const echoes: Steps = [`alter table plans add column if not exists echo json`]
+
 /** The message of an A2A client that asked, and the first plan of the task that it continues. */
 export const tasks: Steps = [
   `alter table plans
@@ -337,3 +338,68 @@ export const calls: Steps = [{ index: "waits_of_task", on: "waits (task_id)" }]
 
 /** By what a tool knows the question of its call again. The version before asks no questions. */
 export const marks: Steps = [`alter table waits add column if not exists mark text`]
+
+/**
+ * The events of plans that are over: compressed blocks in `body`, with the last seq of each and where it ends. A plan lies in the partition of the week in
+ * which it ended. What is compressed is not compressed again, so that one block can be read. A replica of the version before does not say that it `seals`.
+ */
+export const sealed: Steps = [
+  `create table if not exists sealed (
+    plan_id text collate "C" not null,
+    ended_at timestamptz(3) not null,
+    codec text not null,
+    last_seqs int[] not null,
+    ends int[] not null,
+    body bytea not null,
+    primary key (plan_id, ended_at)
+  ) partition by range (ended_at)`,
+  `alter table sealed alter column body set storage external`,
+  `alter table replicas add column if not exists seals boolean not null default false`
+]
+
+/** How much of its own time a call had used when it began to wait. Nobody knows that of a wait that the version before has opened. */
+export const callTimes: Steps = [`alter table waits add column if not exists spent_ms int`]
+
+/** When a wait ends, by the database's clock. Of a wait that the version before has opened, `expires_at` says it, by the clock of its replica. */
+export const waitEnds: Steps = [
+  `alter table waits add column if not exists ends_at timestamptz`,
+  {
+    index: "waits_due",
+    on: "waits ((coalesce(ends_at, expires_at))) where settled_by is null and decision is null and not is_expired"
+  }
+]
+
+/** The tools that the client has from the next step on, which came with an entry. */
+export const entryTools: Steps = [`alter table inbox add column if not exists tools json`]
+
+/** On which channel a replica alone is told, and for which sessions it waits. That of a replica which has not renewed yet is empty; one of the version before has none. */
+export const channels: Steps = [
+  `alter table replicas
+    add column if not exists channel text,
+    add column if not exists waits_for text[] collate "C" not null default '{}'`
+]
+
+/** By what a take-over finds plans that may be abandoned, without those that are well: see `TakeOverPlans`. */
+export const takeOvers: Steps = [
+  { index: "leases_by_end", on: "leases (expires_at)" },
+  { index: "plans_handed_over", on: "plans (id) where handed_over and state in ('queued', 'running')" },
+  { index: "plans_queued", on: "plans (replica) where state = 'queued'" }
+]
+
+/** Whose effects are: the key is a digest. No foreign key: an effect of a caller outlives the session that made it. */
+export const effects: Steps = [
+  `create table if not exists effects (
+    owner text not null,
+    key text collate "C" not null,
+    task_id text collate "C" not null,
+    plan_id text collate "C" not null,
+    tool text not null,
+    state text not null,
+    claimed_at timestamptz(3) not null,
+    expires_at timestamptz(3) not null,
+    follows text collate "C",
+    primary key (owner, key)
+  )`,
+  `create index if not exists effects_of_task on effects (task_id)`,
+  `create index if not exists effects_expiry on effects (expires_at)`
+]

@@ -3,6 +3,9 @@ import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
 import {
   changeTask,
+  type ClaimRow,
+  claimOf,
+  type EffectRow,
   type EndedWaitRow,
   type EntryRow,
   type TaskRow,
@@ -107,6 +110,8 @@ export interface BatchRows {
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
   readonly ended: ReadonlyArray<EndedWaitRow>
+  readonly claims: ReadonlyArray<ClaimRow>
+  readonly effects: ReadonlyArray<EffectRow>
 }
 
 const unchangedPlan = {
@@ -179,6 +184,8 @@ interface Merged {
   readonly waits: ReadonlyArray<WaitRow>
   readonly entries: ReadonlyArray<EntryRow>
   readonly ended: ReadonlyArray<EndedWaitRow>
+  readonly claims: ReadonlyArray<ClaimRow>
+  readonly effects: ReadonlyArray<EffectRow>
   readonly isReleased: boolean
   readonly until: string | null
 }
@@ -204,6 +211,8 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   const waits = new Map<string, WaitRow>()
   const entries = new Map<string, EntryRow>()
   const ended: Array<EndedWaitRow> = []
+  const claims: Array<ClaimRow> = []
+  const effects: Array<EffectRow> = []
   const messages: Array<Omit<MessageRow, "position">> = []
   for (const change of changes) {
     switch (change._tag) {
@@ -224,6 +233,12 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       }
       case "WaitOpened":
         waits.set(change.task_id, waitOf(plan_id, change))
+        break
+      case "EffectClaimed":
+        claims.push(claimOf(plan_id, change))
+        break
+      case "EffectEnded":
+        effects.push({ plan_id, task_id: change.task_id, state: change.state })
         break
       case "WaitEnded":
         ended.push({ plan_id, task_id: change.task_id })
@@ -258,6 +273,8 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
     waits: Array.from(waits.values()),
     entries: Array.from(entries.values()),
     ended,
+    claims,
+    effects,
     isReleased,
     until
   }
@@ -288,6 +305,7 @@ const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased, u
 export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   const merged = batch.map((commit) => ({ commit, ...merge(commit) }))
   const tasks = merged.flatMap(({ tasks }) => tasks)
+  const followed = new Set(merged.flatMap(({ claims }) => claims.map(({ follows }) => follows)))
   const isNew = ({ started_at }: TaskRow) => started_at !== undefined
   return {
     guards: merged.map(({ commit, ...rows }) => guardOf(commit, rows)),
@@ -301,6 +319,9 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
     changed: tasks.filter((task) => !isNew(task)),
     waits: merged.flatMap(({ waits }) => waits),
     entries: merged.flatMap(({ entries }) => entries),
-    ended: merged.flatMap(({ ended }) => ended)
+    ended: merged.flatMap(({ ended }) => ended),
+    claims: merged.flatMap(({ claims }) => claims),
+    // A call that follows another one takes its row over.
+    effects: merged.flatMap(({ effects }) => effects).filter(({ task_id }) => !followed.has(task_id))
   }
 }

@@ -40,6 +40,8 @@ export interface WaitRow {
   readonly tool_digest: string | null
   readonly known_tool: string | null
   readonly mark: string | null
+  readonly spent_ms: number
+  readonly left_ms: number | null
 }
 
 /** A wait for a time that a text has ended. */
@@ -47,6 +49,29 @@ export interface EndedWaitRow {
   readonly plan_id: string
   readonly task_id: string
 }
+
+/** A claim of an effect. */
+export interface ClaimRow {
+  readonly plan_id: string
+  readonly key: string
+  readonly task_id: string
+  readonly tool: string
+  readonly claimed_at: string
+  readonly expires_at: string
+  readonly follows: string | null
+}
+
+/** What is known of the effect of a call from now on. */
+export interface EffectRow {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly state: string
+}
+
+export const claimOf = (
+  plan_id: string,
+  { at, expires_at, follows, key, task_id, tool }: Extract<PlanChange, { readonly _tag: "EffectClaimed" }>
+): ClaimRow => ({ plan_id, key, task_id, tool: storable(tool), claimed_at: at, expires_at, follows })
 
 /** What a plan has done with an entry of its inbox: its last change of a batch. */
 export interface EntryRow {
@@ -107,7 +132,7 @@ export const changeTask = (
 const jsonOrNull = (value: Schema.Json | null): string | null => (value === null ? null : JSON.stringify(value))
 
 export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _tag: "WaitOpened" }>): WaitRow => {
-  const { _tag, agent, data, input, mark, message, schema, tool, ...rest } = wait
+  const { _tag, agent, data, input, left_ms = null, mark, message, schema, spent_ms, tool, ...rest } = wait
   return {
     plan_id,
     ...rest,
@@ -117,6 +142,8 @@ export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _ta
     schema: jsonOrNull(schema),
     message: storableOrNull(message),
     data: jsonOrNull(data),
-    mark: storableOrNull(mark)
+    mark: storableOrNull(mark),
+    spent_ms: Math.round(spent_ms),
+    left_ms
   }
 }

@@ -133,7 +133,8 @@ with seen as materialized (
   from plan, session s
 ), replica as (
   -- A new replica has not renewed yet. Without this row it would count as dead, and its plan as abandoned.
-  insert into replicas (id, expires_at, parks) select ${replica}, clock_timestamp() + interval '10 seconds', true from plan
+  insert into replicas (id, expires_at, parks, seals, channel)
+  select ${replica}, clock_timestamp() + interval '10 seconds', true, true, '' from plan
   on conflict do nothing
 ), touched as (
   update sessions s set last_active_at = ${now}::timestamptz, expires_at = ${expiresAt(sql, plan, limits, sql`s.ttl_ms`)},

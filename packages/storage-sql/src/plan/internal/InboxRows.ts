@@ -1,8 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
-import type { Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
+import type { DecisionEntry, Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type {
   InboxContent,
@@ -64,26 +65,49 @@ interface WaitRow {
   readonly decided_by: CallerName | null
 }
 
+/** The same, with the entry that has decided about the call, which may have waited for something else since. */
+interface DecidedRow extends WaitRow {
+  readonly spent_ms: number | null
+  readonly taken_at: Date | null
+  readonly approval_id: EntryId | null
+  readonly approver: CallerName | null
+  readonly approval: DecisionEntry | null
+}
+
 const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema, w.url,
   coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.mark, w.is_expired, e.id as entry_id, e.author, e.entry,
-  w.decision, w.note, w.decided_by`
+  w.decision, w.note, w.decided_by, w.spent_ms, case when e.state = 'taken' then e.at end as taken_at, d.id as approval_id, d.author as approver, d.entry as approval`
+
+/** A decision that has no entry. */
+const formerDecision = ({ decided_by: by, decision, note, task_id }: WaitRow): StoredWait["decision"] =>
+  decision === null || by === null
+    ? undefined
+    : { entry_id: null, by, entry: { type: "decision", task_id, decision, ...(note !== null && { note }) } }
 
 const settlementOf = (row: WaitRow): Settlement | undefined => {
-  const { author, decided_by, decision, entry, entry_id, is_expired, note, round, task_id, tool_digest } = row
+  const { author, entry, entry_id, is_expired, round, task_id, tool_digest } = row
   const wait = { task_id, round, tool_digest }
   if (entry !== null && author !== null) return { ...wait, given: { entry_id, by: author, entry } }
   if (is_expired) return { ...wait, given: undefined }
-  if (decision === null || decided_by === null) return undefined
-  const stored: Settling = { type: "decision", task_id, decision, ...(note !== null && { note }) }
-  return { ...wait, given: { entry_id: null, by: decided_by, entry: stored } }
+  const given = formerDecision(row)
+  return given && { ...wait, given }
 }
 
-const toWait = (row: WaitRow): StoredWait => ({
+const decisionOf = (row: DecidedRow): StoredWait["decision"] => {
+  const { approval, approval_id, approver } = row
+  if (approval === null || approver === null) return formerDecision(row)
+  return { entry_id: approval_id, by: approver, entry: approval }
+}
+
+const toWait = (row: DecidedRow): StoredWait => ({
   ...toOpenWait(row),
   task_id: row.task_id,
   expires_at: row.expires_at.toISOString(),
   mark: row.mark,
-  settlement: settlementOf(row)
+  spent_ms: row.spent_ms,
+  settlement: settlementOf(row),
+  taken_at: row.taken_at?.toISOString() ?? null,
+  decision: decisionOf(row)
 })
 
 export const toOpenWait = ({ kind, round, schema, tool, url }: Pick<WaitRow, keyof OpenWait>): OpenWait => ({
@@ -95,8 +119,9 @@ export const toOpenWait = ({ kind, round, schema, tool, url }: Pick<WaitRow, key
 })
 
 /** The waits of these plans, in their order. */
-export const readWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<WaitRow>`
+export const readWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<DecidedRow>`
 select ${sql.literal(waitColumns)} from waits w join plans p on p.id = w.plan_id left join inbox e on e.id = w.settled_by
+left join inbox d on d.plan_id = w.plan_id and d.task_id = w.task_id and d.type = 'decision'
 where ${sql.in("w.plan_id", plans)} order by w.ordinal`
 
 /** The version before has stored approvals without an end: theirs is the deadline of the plan, at which they end also when that is parked. */
@@ -104,7 +129,7 @@ export const boundWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId
 update waits w set expires_at = p.deadline_at from plans p
 where p.id = w.plan_id and ${sql.in("w.plan_id", plans)} and w.expires_at is null`
 
-export const toWaits = (rows: ReadonlyArray<WaitRow>): ReadonlyArray<StoredWait> => rows.map(toWait)
+export const toWaits = (rows: ReadonlyArray<DecidedRow>): ReadonlyArray<StoredWait> => rows.map(toWait)
 
 interface ContentRow {
   readonly plan_id: PlanId
@@ -117,7 +142,13 @@ interface ContentRow {
     readonly told: Entry["state"] | null
   }> | null
   readonly settled: ReadonlyArray<WaitRow & { readonly expires_at: never }> | null
+  readonly tools: ReadonlyArray<ClientTool> | null
 }
+
+/** The tools that came with the newest entry that has some. */
+export const newestTools = `(
+  select e.tools from inbox e where e.plan_id = p.id and e.tools is not null order by e.ordinal desc limit 1
+)`
 
 /** What these plans have not used yet of their inboxes. One statement, so that the number fits what is read. */
 export const readContents = (
@@ -133,13 +164,13 @@ select p.id as plan_id, p.inbox_count as count, (
     'entry_id', e.id, 'author', e.author, 'entry', e.entry, 'decision', w.decision, 'note', w.note, 'decided_by', w.decided_by) order by w.ordinal)
   from waits w left join inbox e on e.id = w.settled_by
   where w.plan_id = p.id and (e.state = 'accepted' or (e.id is null and (w.is_expired or w.decision is not null)))
-) as settled
+) as settled, ${sql.literal(newestTools)} as tools
 from json_to_recordset(${JSON.stringify(plans)}::json) as i(plan_id text, seen int) join plans p on p.id = i.plan_id
 where p.inbox_count <> i.seen
   -- A replica of the version before counts no decisions.
   or exists (select from waits w where w.plan_id = p.id and w.settled_by is null and w.decision is not null)`
 
-export const toContent = ({ count, plan_id, settled, texts }: ContentRow): InboxContent => ({
+export const toContent = ({ count, plan_id, settled, texts, tools }: ContentRow): InboxContent => ({
   plan_id,
   count,
   texts: (texts ?? []).map(({ entry, state, told, ...text }) => ({
@@ -148,7 +179,8 @@ export const toContent = ({ count, plan_id, settled, texts }: ContentRow): Inbox
     isWithdrawn: state === "withdrawn",
     isTold: told === state
   })),
-  settlements: (settled ?? []).flatMap((row) => settlementOf(row) ?? [])
+  settlements: (settled ?? []).flatMap((row) => settlementOf(row) ?? []),
+  tools: tools ?? undefined
 })
 
 /** A wait as callers see it. */

@@ -36,28 +36,85 @@ const toTask = (row: TaskRow): StoredTask => ({
   started_at: row.started_at.toISOString()
 })
 
-interface Taking {
+interface Looking {
   readonly replica: ReplicaId
-  readonly ttl: Duration.Duration
-  readonly limit: number
   /** Queued plans of the replica that it does not run. */
   readonly forgotten: ReadonlyArray<PlanId>
+  /** Whether all open plans are looked at. */
+  readonly isThorough: boolean
+}
+
+interface Taking extends Looking {
+  readonly ttl: Duration.Duration
+  readonly limit: number
   /** How many plans that something has woken it takes at most. */
   readonly places: number
 }
 
 /**
- * A queued plan is abandoned when its replica is dead, or has handed it over or forgotten it; a running one when nobody holds its session, even if its replica lives:
- * one that was paused for longer than a lease may not write, and its plan would never end. Rows that somebody else has locked
- * are being written, or taken over: they are skipped, so that this waits for nobody and gives each plan to one replica.
+ * The plans that may be abandoned, found without those that are well: running ones whose session has a lease that is over, those that were handed over,
+ * and queued ones of each replica that has any and is dead. `offset 0` has the plans of each row looked up by their index.
+ *
+ * None of this shows a running plan whose session has no lease and which nobody has handed over. Such a plan is left by the version before, which deletes
+ * leases that this one ends.
  */
-const take = (sql: SqlClient.SqlClient, { forgotten, limit, places, replica, ttl }: Taking) => {
-  const isForgotten = forgotten.length === 0 ? sql`false` : sql.in("p.id", forgotten)
+const candidates = (sql: SqlClient.SqlClient, { forgotten, isThorough }: Looking) =>
+  isThorough
+    ? sql`candidates as materialized (select id from plans where state in ('queued', 'running'))`
+    : sql`owners as (
+  (select replica from plans where state = 'queued' order by replica limit 1)
+  union all
+  select (select p.replica from plans p where p.state = 'queued' and p.replica > o.replica order by p.replica limit 1)
+  from owners o where o.replica is not null
+), candidates as materialized (
+  select p.id from leases l
+  cross join lateral (select p.id from plans p where p.session_id = l.session_id and p.state = 'running' offset 0) p
+  where l.expires_at <= now()
+  union
+  select id from plans where handed_over and state in ('queued', 'running')
+  union
+  select p.id from owners o
+  cross join lateral (select p.id from plans p where p.replica = o.replica and p.state = 'queued' offset 0) p
+  where not exists (select from replicas r where r.id = o.replica and r.expires_at > now())
+  ${forgotten.length === 0 ? sql`` : sql`union select id from plans where ${sql.in("id", forgotten)}`}
+)`
+
+/**
+ * A queued plan is abandoned when its replica is dead, or has handed it over or forgotten it; a running one when nobody holds its session, even if its replica lives:
+ * one that was paused for longer than a lease may not write, and its plan would never end.
+ */
+const abandoned = (sql: SqlClient.SqlClient, { forgotten, replica }: Looking) => sql`
+  candidates c cross join lateral (select p.* from plans p where p.id = c.id offset 0) p
+  where p.state in ('queued', 'running') and case
+    when p.state = 'running' then not exists (
+      select from leases l where l.session_id = p.session_id and l.expires_at > now())
+    when p.replica = ${replica} then ${forgotten.length === 0 ? sql`false` : sql.in("p.id", forgotten)}
+    else p.handed_over or not exists (
+      select from replicas r where r.id = p.replica and r.expires_at > now())
+  end`
+
+/** The queued plans of a replica, and whether there is a plan to be taken over: one statement, whose cost does not grow with plans that are well. */
+export const lookForAbandoned = (sql: SqlClient.SqlClient, replica: ReplicaId, isThorough: boolean) => {
+  const looking = { replica, isThorough, forgotten: [] }
+  return sql<{ readonly queued: ReadonlyArray<PlanId>; readonly is_any: boolean }>`
+with recursive ${candidates(sql, looking)}
+select (select coalesce(json_agg(id), '[]') from plans where replica = ${replica} and state = 'queued') as queued,
+  exists (select from ${abandoned(sql, looking)}) as is_any`
+}
+
+/**
+ * Rows that somebody else has locked are being written, or taken over: they are skipped, so that this waits for nobody and gives each plan to one
+ * replica.
+ */
+const take = (sql: SqlClient.SqlClient, taking: Taking) => {
+  const { limit, places, replica, ttl } = taking
+  // The columns have milliseconds: rounded up, a plan would have more than its time.
+  const thisMilli = sql.literal("date_trunc('milliseconds', clock_timestamp())")
   const expires = sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
-with alive as (
-  insert into replicas (id, expires_at, parks) values (${replica}, ${expires}, true)
-  on conflict (id) do update set expires_at = excluded.expires_at, parks = true
+with recursive ${candidates(sql, taking)}, alive as (
+  insert into replicas (id, expires_at, parks, seals, channel) values (${replica}, ${expires}, true, true, '')
+  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true
 ), dead as (
   delete from replicas where id in (
     select id from replicas where expires_at <= now() and id <> ${replica} for update skip locked)
@@ -66,14 +123,7 @@ with alive as (
   from (
     select p.*, row_number() over (
       partition by p.left_ms is not null and p.abort_requested is null order by p.session_id, p.id) as position
-    from plans p
-    where p.state in ('queued', 'running') and case
-      when p.state = 'running' then not exists (
-        select from leases l where l.session_id = p.session_id and l.expires_at > now())
-      when p.replica = ${replica} then ${isForgotten}
-      else p.handed_over or not exists (
-        select from replicas r where r.id = p.replica and r.expires_at > now())
-    end
+    from ${abandoned(sql, taking)}
     order by p.session_id, p.id
   ) c
   cross join lateral (
@@ -102,8 +152,8 @@ with alive as (
     fence = coalesce(l.fence, p.fence + 1),
     deaths = p.deaths + case when p.state = 'running' and not p.handed_over and p.replica <> ${replica} then 1 else 0 end,
     handed_over = false,
-    deadline_at = case when p.left_ms is null then p.deadline_at else clock_timestamp() + p.left_ms * interval '1 millisecond' end,
-    ends_at = case when p.left_ms is null then p.ends_at else clock_timestamp() + p.left_ms * interval '1 millisecond' end,
+    deadline_at = case when p.left_ms is null then p.deadline_at else ${thisMilli} + p.left_ms * interval '1 millisecond' end,
+    ends_at = case when p.left_ms is null then p.ends_at else ${thisMilli} + p.left_ms * interval '1 millisecond' end,
     left_ms = null
   from abandoned a left join leased l on l.session_id = a.session_id and a.state = 'running'
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)

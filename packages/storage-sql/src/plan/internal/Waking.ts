@@ -33,8 +33,8 @@ interface Expired {
  */
 export const expireWaits = (sql: Sql) => sql<Expired>`
 with due as materialized (
-  select w.plan_id, w.task_id from waits w where w.expires_at <= now() and ${sql.literal(isOpenWait)}
-  order by w.expires_at limit ${waitsAtOnce}
+  select w.plan_id, w.task_id from waits w where coalesce(w.ends_at, w.expires_at) <= now() and ${sql.literal(isOpenWait)}
+  order by coalesce(w.ends_at, w.expires_at) limit ${waitsAtOnce}
 ), locked as materialized (
   select l.id from (select distinct plan_id from due order by plan_id) d
   cross join lateral (select p.id from plans p where p.id = d.plan_id for no key update skip locked) l

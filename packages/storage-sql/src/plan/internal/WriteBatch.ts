@@ -18,6 +18,7 @@ type Written =
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans, spendings
  *                                        ├── tasks
+ *                                        ├── effects
  *                                        ├── waits, inbox
  *                                        ├── compactions
  *                                        ├── ending ── released
@@ -32,8 +33,8 @@ type Written =
  * - A compaction is guarded by what it follows as well, unless an earlier try of it has been stored.
  * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection. It sees only
  *   what was committed before this statement began.
- * - Nor has `fresh` a commit that closes its plan while the plan's inbox has more than its process has read. Whoever accepts an
- *   entry locks the plan's row, too.
+ * - Nor has `fresh` a commit that closes its plan while the plan's inbox has more than its process has read, or that parks a plan which somebody
+ *   has asked to abort. Whoever accepts an entry or asks that locks the plan's row, too.
  * - `like` is true of every plan, and looks selective: the planner expects one row, and joins the tables by their indexes
  *   however small they were when it made the plan that it keeps.
  */
@@ -43,7 +44,8 @@ export const writeBatch = (
   sessionTtl: Duration.Duration
 ): Statement.Statement<Written> => {
   const rows = batchRows(batch)
-  const { guards, events, plans, messages, compactions, started, changed, waits, entries, ended } = rows
+  const { guards, events, plans, messages, compactions, started, changed, waits, entries, ended, claims, effects } =
+    rows
   const touchesSessions =
     compactions.length > 0 ||
     guards.some((guard) => guard.messages > 0 || guard.settled_at !== null || guard.until !== null)
@@ -53,13 +55,15 @@ export const writeBatch = (
     input(sql, rows),
     held(sql, rows),
     sql`fresh as (
-  select * from held where not stored and not (closes and inbox_count <> seen)
+  select * from held where not stored and not (closes and is_behind)
 )`,
     ...when(events.length > 0, insertEvents),
     ...when(plans.length > 0, updatePlans),
     ...when(plans.some(isCharged), chargeDays),
     ...when(started.length > 0, insertTasks),
     ...when(changed.length > 0, updateTasks),
+    ...when(claims.length > 0, claimEffects),
+    ...when(effects.length > 0, endEffects),
     ...when(waits.length > 0, openWaits),
     ...when(ended.length > 0, endWaits),
     ...when(entries.length > 0, changeEntries),
@@ -76,11 +80,13 @@ where not exists (select from held h where h.plan_id = i.plan_id)
   -- An earlier try of this very commit has settled it. Another replica may have settled it at the same time: behind other events.
   and not coalesce((
     select p.state = i.settled_as and p.finished_at is not distinct from i.settled_at
-      and (i.last_seq is null or i.last_seq = (select max(e.seq) from events e where e.plan_id = p.id))
+      and (i.last_seq is null or i.last_seq = coalesce(
+        (select max(e.seq) from events e where e.plan_id = p.id),
+        (select s.last_seqs[array_upper(s.last_seqs, 1)] from sealed s where s.plan_id = p.id and s.ended_at = p.finished_at)))
     from plans p where p.id = i.plan_id), false)
 union all
 select h.plan_id, case when h.closes and not h.stored then 'unread' else 'behind' end, null from held h
-where h.inbox_count <> h.seen
+where h.is_behind
 ${
   isReleasing
     ? sql`union all
@@ -117,7 +123,7 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
     select s.fence, s.covered_seq from sessions s where s.id = i.session_id for no key update
   ) s
   cross join lateral (
-    select p.inbox_count${sql.literal(rows.plans.some(isCharged) ? `, ${usedBefore}` : "")} from plans p
+    select p.inbox_count <> i.seen or (i.until is not null and p.abort_requested is not null) as is_behind${sql.literal(rows.plans.some(isCharged) ? `, ${usedBefore}` : "")} from plans p
     where p.id = i.plan_id and p.session_id = i.session_id
       and p.state in ('queued', 'running') and (i.fence is null or s.fence = i.fence)
       and case
@@ -227,20 +233,50 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
   where t.plan_id = f.plan_id and t.id = u.id
 )`
 
+/**
+ * Claims effects, each for one call. A statement must not write a row twice: so of two calls of a batch one gets it, and a claim that cannot succeed
+ * leaves the row alone, which another plan of the batch may end. Who claims at the same time is found by the conflict. Locks effects in the order of
+ * their keys, behind all sessions and plans.
+ */
+const claimEffects = (sql: Sql, { claims }: BatchRows) => sql`claimed_effects as (
+  insert into effects as e (owner, key, task_id, plan_id, tool, state, claimed_at, expires_at, follows)
+  select distinct on (p.owner, c.key) p.owner, c.key, c.task_id, c.plan_id, c.tool, 'running', c.claimed_at, c.expires_at, c.follows
+  from ${rowsOf(sql, claims)} as c(
+    plan_id text, key text, task_id text, tool text, claimed_at timestamptz, expires_at timestamptz, follows text)
+  join fresh f on f.plan_id = c.plan_id
+  join plans p on p.id = f.plan_id
+  left join effects e on e.owner = p.owner and e.key = c.key
+  where e.key is null or e.state = 'none' or e.expires_at <= c.claimed_at or e.task_id = c.follows
+  order by p.owner, c.key, c.follows nulls last
+  on conflict (owner, key) do update set
+    (task_id, plan_id, tool, state, claimed_at, expires_at, follows) =
+      (excluded.task_id, excluded.plan_id, excluded.tool, excluded.state, excluded.claimed_at, excluded.expires_at, excluded.follows)
+  where e.state = 'none' or e.expires_at <= excluded.claimed_at or e.task_id = excluded.follows
+)`
+
+const endEffects = (sql: Sql, { effects }: BatchRows) => sql`ended_effects as (
+  update effects e set state = u.state
+  from ${rowsOf(sql, effects)} as u(plan_id text, task_id text, state text)
+  join fresh f on f.plan_id = u.plan_id
+  where e.task_id = u.task_id
+)`
+
 const openWaits = (sql: Sql, { waits }: BatchRows) => sql`new_waits as (
-  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool, mark)
+  insert into waits (plan_id, task_id, kind, round, tool, agent, input, why, schema, message, data, url, expires_at, tool_digest, known_tool, mark, spent_ms, ends_at)
   select a.plan_id, a.task_id, a.kind, a.round, a.tool, a.agent, a.input::json, a.why, a.schema::json, a.message, a.data::json, a.url,
-    a.expires_at, a.tool_digest, a.known_tool, a.mark
+    a.expires_at, a.tool_digest, a.known_tool, a.mark, a.spent_ms, now() + a.left_ms * interval '1 millisecond'
   from ${rowsOf(sql, waits)} as a(
     plan_id text, task_id text, kind text, round int, tool text, agent text, input text, why text, schema text, message text, data text,
     url text, expires_at timestamptz, tool_digest text, known_tool text,
-    mark text)
+    mark text, spent_ms int, left_ms float8)
   join fresh f on f.plan_id = a.plan_id
   -- The call has waited before, and that has been settled.
   on conflict (plan_id, task_id) do update set
-    (kind, round, input, why, schema, message, data, url, expires_at, mark, since) =
+    (kind, round, input, why, schema, message, data, url, expires_at, mark, spent_ms, ends_at, since) =
       (excluded.kind, excluded.round, excluded.input, excluded.why, excluded.schema, excluded.message, excluded.data, excluded.url,
-        excluded.expires_at, excluded.mark, now()),
+        excluded.expires_at, excluded.mark, excluded.spent_ms, excluded.ends_at, now()),
+    -- It is the newest wait now.
+    ordinal = default,
     (settled_by, is_expired, decision, note, decided_by) = (null, false, null, null, null)
 )`
 

@@ -24,17 +24,24 @@ with noted as (
 )
 select id as plan_id from noted`.pipe(Effect.map((rows) => rows.map(({ plan_id }) => plan_id)))
 
-/** Purges a batch of events of deleted plans. Removes the plans from `deleted_plans` when no event is left. */
+/**
+ * Purges a batch of events of deleted plans, and those that are sealed. Removes the plans from `deleted_plans` when no event is left. Arrays have it look
+ * each of them up by an index, however few rows the tables seem to have.
+ */
 const purge = (sql: SqlClient.SqlClient, plans?: ReadonlyArray<string>) =>
   sql<{ readonly plans: number; readonly events: number }>`
 with next as materialized (
   select id from deleted_plans ${plans === undefined ? sql`` : sql`where ${sql.in("id", plans)}`}
   limit ${plansAtOnce} for update skip locked
 ), gone as (
-  delete from events e using (
-    select e.plan_id, e.seq from next join events e on e.plan_id = next.id limit ${eventsAtOnce}
-  ) batch where e.plan_id = batch.plan_id and e.seq = batch.seq
+  delete from events where ctid = any(array(
+    select e.ctid from next
+    cross join lateral (select ctid from events where plan_id = next.id limit ${eventsAtOnce}) e
+    limit ${eventsAtOnce}
+  ))
   returning 1
+), unsealed as (
+  delete from sealed where plan_id = any(array(select id from next))
 ), forgotten as (
   delete from deleted_plans where id in (select id from next) and (select count(*) from gone) < ${eventsAtOnce}
 )
@@ -70,10 +77,15 @@ export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClie
 })
 
 /**
- * Deletes a batch of expired idempotency keys, or of tools that their callers have not met for long, and returns how many. Skips a locked one,
+ * Deletes a batch of expired idempotency keys, of effects that are kept no longer, or of tools that their callers have not met for long, and returns how many. Skips a locked one,
  * which a new plan is taking or meeting.
  */
-const forget = (sql: SqlClient.SqlClient, now: string, table: "idempotency" | "known_tools", column: "key" | "tool") =>
+const forget = (
+  sql: SqlClient.SqlClient,
+  now: string,
+  table: "idempotency" | "known_tools" | "effects",
+  column: "key" | "tool"
+) =>
   sql`
 delete from ${sql(table)} t using (
   select owner, ${sql(column)} from ${sql(table)} where expires_at <= ${now}
@@ -90,12 +102,22 @@ delete from credentials_state c using (
   for update skip locked
 ) idle where c.provider = idle.provider and c.credential = idle.credential and c.model = idle.model`
 
+/** Deletes leases that were over for an hour and that no plan needs: its replica has died, or left them. */
+const forgetLeases = (sql: SqlClient.SqlClient) =>
+  sql`
+delete from leases where session_id = any(array(
+  select l.session_id from leases l
+  where l.expires_at < now() - interval '1 hour'
+    and not exists (select from plans p where p.session_id = l.session_id and p.state in ('queued', 'running'))
+  limit ${sessionsAtOnce * 10} for update skip locked
+))`
+
 /** Deletes what was used on days before yesterday: the clock of a replica may be behind. */
 const forgetDays = (sql: SqlClient.SqlClient, now: string) =>
   sql`delete from spendings where day < (${now}::timestamptz at time zone 'UTC')::date - 1`
 
 /**
- * Deletes a batch each of events that deletions left, of expired keys, of expired tools and of expired sessions, and the days that no budget needs any more. Skips locked sessions: they get
+ * Deletes a batch each of events that deletions left, of expired keys, of expired tools, of leases and of expired sessions, and the days that no budget needs any more. Skips locked sessions: they get
  * a plan or are written. Returns whether more may be left.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
@@ -106,9 +128,11 @@ select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_our
       if (lock?.is_ours !== true) return false
       yield* forgetDays(sql, now)
       yield* forgetCredentials(sql)
+      yield* forgetLeases(sql)
       const { plans } = yield* purge(sql)
       const keys = yield* forget(sql, now, "idempotency", "key")
-      const left = plans + keys + (yield* forget(sql, now, "known_tools", "tool"))
+      const effects = yield* forget(sql, now, "effects", "key")
+      const left = plans + keys + effects + (yield* forget(sql, now, "known_tools", "tool"))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`
