@@ -2,11 +2,12 @@ import { StreamableHTTPClientTransport, type ReconnectionScheduler } from "@mode
 import { Effect } from "effect"
 import type { ServerFetch } from "../http/ServerFetch.ts"
 import * as ServerLink from "./ServerLink.ts"
+import type { Options } from "./Wire.ts"
 
 /** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
 const minReconnectMs = 1_000
 
-interface Options extends Omit<ServerLink.Options, "wire"> {
+interface HttpOptions extends Omit<Options, "wire"> {
   readonly url: string
   readonly fetch: ServerFetch
 }
@@ -19,10 +20,10 @@ const reconnectionScheduler = Effect.map(Effect.context(), (context): Reconnecti
 })
 
 /** Connects to a server over streamable HTTP. */
-export const open = Effect.fnUntraced(function* ({ era, fetch, redaction, url }: Options) {
+export const open = Effect.fnUntraced(function* ({ fetch, url, ...options }: HttpOptions) {
   const transport = new StreamableHTTPClientTransport(new URL(url), {
     fetch: yield* fetch.fetch,
     reconnectionScheduler: yield* reconnectionScheduler
   })
-  return yield* ServerLink.open(transport, { wire: fetch, redaction, era })
+  return yield* ServerLink.open(transport, { ...options, wire: fetch })
 })

@@ -2,7 +2,8 @@ import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { ConfiguredServers, type ConfiguredServer } from "@bowline/runtime/unstable/remote/ConfiguredServers"
 import type { McpServerStatus } from "@bowline/runtime/remote/McpClient"
-import { Effect, Layer, Scope } from "effect"
+import type { Route } from "@bowline/runtime/remote/PeerClient"
+import { Effect, Exit, FiberSet, Layer, Scope } from "effect"
 import { ChildProcessSpawner } from "effect/process"
 import * as SdkMcpClient from "./SdkMcpClient.ts"
 import * as SharedProcess from "./SharedProcess.ts"
@@ -34,18 +35,35 @@ export const layer = ({ environment, servers }: Options) =>
     Effect.gen(function* () {
       const client = yield* SdkMcpClient.make
       const processes = yield* Scope.fork(yield* Effect.scope, "parallel")
+      const endings = yield* FiberSet.make<void>()
       const statuses: Array<Effect.Effect<McpServerStatus | undefined>> = []
       const offer = Effect.fnUntraced(function* (
         server: ConfiguredMcpServer,
         preset: string
       ): Effect.fn.Return<ConfiguredServer, never, ChildProcessSpawner.ChildProcessSpawner> {
         if ("url" in server) {
-          return { terms: server, address: server.url, connect: (route) => client.connect(server, route) }
+          return { terms: server, address: server.url, connect: (...asked) => client.connect(server, ...asked) }
         }
         const address = `stdio:${preset === defaultPreset ? "" : `${preset}/`}${server.name}`
-        const { connect, status } = yield* Scope.provide(SharedProcess.make(server, address, environment), processes)
-        statuses.push(status)
-        return { terms: server, address, connect: (route) => Effect.succeed(connect(route)) }
+        const shared = yield* Scope.provide(SharedProcess.make(server, address, environment), processes)
+        statuses.push(shared.status)
+        const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
+        /** A process that nobody else asks, so that its questions are this plan's. */
+        const connectAlone = Effect.fnUntraced(
+          function* (route: Route) {
+            const scope = yield* Effect.acquireRelease(Scope.fork(processes), (scope) =>
+              FiberSet.run(endings, Scope.close(scope, Exit.void))
+            )
+            const own = yield* Scope.provide(SharedProcess.make(server, address, environment, true), scope)
+            return own.connect(route)
+          },
+          Effect.provideService(ChildProcessSpawner.ChildProcessSpawner, spawner)
+        )
+        const connect: ConfiguredServer["connect"] = (route, answers = false) =>
+          Effect.flatMap(answers ? shared.asksAnyone : Effect.succeed(false), (isAlone) =>
+            isAlone ? connectAlone(route) : Effect.succeed(shared.connect(route))
+          )
+        return { terms: server, address, connect }
       })
       const offered = new Map<string, ReadonlyArray<ConfiguredServer>>()
       for (const [preset, named] of servers) {

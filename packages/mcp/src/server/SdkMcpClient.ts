@@ -13,6 +13,7 @@ import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
 import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
 import * as ServerLink from "./ServerLink.ts"
+import type { Era } from "./Wire.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
 const eraMs = 3_600_000
@@ -20,7 +21,7 @@ const maxServers = 1_000
 
 /** What is known of a server by its URL. */
 interface Known extends Omit<McpServerStatus, "url"> {
-  readonly era: ServerLink.Era | undefined
+  readonly era: Era | undefined
   readonly until: number
 }
 
@@ -100,7 +101,7 @@ export const make = Effect.gen(function* () {
 
   const toPeerError = ({ asPeerError }: ServerFailure): PeerError => asPeerError
 
-  const connect = Effect.fnUntraced(function* ({ auth, headers, url }: McpServer, route: Route) {
+  const connect = Effect.fnUntraced(function* ({ auth, headers, url }: McpServer, route: Route, answers?: boolean) {
     const credentials = yield* Effect.mapError(
       auths.forAgent(auth, resourceOf(url)),
       ({ reason }) => new PeerError({ reason })
@@ -111,7 +112,8 @@ export const make = Effect.gen(function* () {
     const options = {
       url,
       fetch: new ServerFetch({ client, auth: credentials, headers: { ...own, ...routeHeaders(route) } }),
-      redaction
+      redaction,
+      answers: answers === true
     }
     const opened = Effect.mapError(open(options), toPeerError)
     let link = yield* opened
@@ -137,6 +139,7 @@ export const make = Effect.gen(function* () {
       )
     const list = new ServerLink.ToolList()
     const connection: McpConnection = {
+      description: link.description,
       tools: Effect.suspend(() => {
         list.take(link)
         return link.tools()

@@ -1,56 +1,25 @@
 import { ResponseTooLarge, Protocol } from "@bowline/domain/peer/PeerError"
 import { maxBytes } from "@bowline/runtime/unstable/http/Exchange"
-import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
-import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
-import type { McpCall, McpResult, McpTool } from "@bowline/runtime/remote/McpClient"
-import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
-import {
-  type CallToolResult,
-  Client,
-  isInputRequiredResult,
-  type Progress,
-  type RequestOptions,
-  type Transport
-} from "@modelcontextprotocol/client"
-import { Effect, Option, Queue, type Schema } from "effect"
+import type { McpTool } from "@bowline/runtime/remote/McpClient"
+import { Client, type Transport } from "@modelcontextprotocol/client"
+import { Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import type { Ask } from "../http/ServerFetch.ts"
+import type { Era, Options, Request } from "./Wire.ts"
 import { Announcements } from "./Announcements.ts"
 import { CallCancels } from "./CallCancels.ts"
-import { toResult, toTool } from "./Content.ts"
+import { toTool } from "./Content.ts"
+import { capability, Elicitations } from "./Elicitations.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
 import { refuseLongLists } from "./LongLists.ts"
 import { limitReplies } from "./Replies.ts"
-import { carryTasks, ServerTaskCalls, taskIn, tasksExtension, timeout } from "./ServerTaskCalls.ts"
+import { capabilities, ServerCalls } from "./ServerCalls.ts"
+import { carryTasks, ServerTaskCalls, timeout } from "./ServerTaskCalls.ts"
 
 const maxPages = 100
 
 /** How long a server over stdio may take to answer the question which revisions it speaks, in milliseconds. */
 const stdioProbeMs = 3_000
-
-/** How a server is spoken to: with a handshake, or in this revision, which has none. */
-export type Era = "legacy" | { readonly pin: string }
-
-/** What lies below the protocol's client. */
-export interface Wire {
-  /** For one request, which may be a call. */
-  readonly ask: (call?: string) => Ask
-  /** For a handshake. */
-  readonly handshake: () => Ask
-  /** Closes what a call waits on. */
-  readonly close: (call: string) => Effect.Effect<void>
-}
-
-export interface Options {
-  readonly wire: Wire
-  readonly redaction: Redaction
-  /** Without one it is found out. */
-  readonly era: Era | undefined
-}
-
-type Meta = { readonly [key: string]: Schema.Json }
-
-type Request<A> = (options: Required<Pick<RequestOptions, "headers" | "signal" | "timeout">>) => Promise<A>
 
 /** Of servers over HTTP: it ends their session. */
 interface LinkTransport extends Transport {
@@ -61,31 +30,6 @@ const invalid = (message: string): ServerFailure => ServerFailure.of(new Protoco
 
 const tooLarge = ServerFailure.of(new ResponseTooLarge({ message: "The server's list of tools is larger than 8 MiB" }))
 
-const inputRequired: McpResult = {
-  state: "input-required",
-  text: "The server asks for input before it goes on",
-  structured: undefined
-}
-
-const shortened = (message: string): string => message.slice(0, 500).toWellFormed()
-
-const progressText = ({ message, progress, total }: Progress): string => {
-  const count = total === undefined ? `${progress}` : `${progress}/${total}`
-  return message === undefined || message === "" ? count : shortened(`${count} ${message}`)
-}
-
-/** The code of the error by which the revisions with a handshake ask for input. */
-const urlElicitationRequired = -32_042
-
-const isInputRequired = ({ reason }: ServerFailure): boolean =>
-  reason._tag === "rpc" && reason.code === urlElicitationRequired
-
-/** A trace that nobody records, for a call that is a part of none. */
-const unrecorded = Effect.map(UuidGenerator, (uuid) => {
-  const digits = () => uuid().replaceAll("-", "")
-  return `00-${digits()}-${digits().slice(16)}-00`
-})
-
 /** A server that has been spoken to. */
 export class ServerLink {
   readonly #client: Client
@@ -94,14 +38,28 @@ export class ServerLink {
   readonly #tasks: ServerTaskCalls
   readonly #announcements: Announcements
   readonly #cancels: CallCancels
+  readonly #calls: ServerCalls
 
   constructor(client: Client, transport: LinkTransport, options: Options) {
+    const expectReply = limitReplies(transport)
     this.#client = client
     this.#transport = transport
     this.#options = options
     this.#cancels = new CallCancels(transport, () => client.getProtocolEra() === "legacy")
     this.#tasks = new ServerTaskCalls(client, this.#cancels, (request) => this.ask(request))
     this.#announcements = new Announcements(client)
+    this.#calls = new ServerCalls({
+      client,
+      options,
+      tasks: this.#tasks,
+      elicitations: options.answers ? new Elicitations(client, options.redaction, expectReply) : undefined,
+      ask: (request, begin) => this.ask(request, begin)
+    })
+  }
+
+  /** Makes a call: see `ServerCalls`. */
+  call(...given: Parameters<ServerCalls["make"]>): ReturnType<ServerCalls["make"]> {
+    return this.#calls.make(...given)
   }
 
   /** How often the server may have changed its tools. */
@@ -115,6 +73,11 @@ export class ServerLink {
 
   get revision(): string | null {
     return this.#client.getNegotiatedProtocolVersion() ?? null
+  }
+
+  /** What the server says of itself. */
+  get description(): string | null {
+    return this.#client.getInstructions() ?? this.#client.getServerVersion()?.title ?? null
   }
 
   get era(): Era | undefined {
@@ -173,53 +136,6 @@ export class ServerLink {
     }
     return yield* invalid(`The server's list of tools has more than ${maxPages} pages`)
   })
-
-  /** Makes a call, with more `meta`. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
-  readonly call = Effect.fnUntraced(function* (
-    this: ServerLink,
-    { input, taskId, tool }: McpCall,
-    onProgress: (message: string) => Effect.Effect<void>,
-    meta: Meta = {}
-  ) {
-    const { redaction, wire } = this.#options
-    const progress = yield* Queue.sliding<string>(1)
-    yield* Queue.take(progress).pipe(
-      Effect.flatMap(onProgress),
-      Effect.andThen(Effect.sleep("250 millis")),
-      Effect.forever,
-      Effect.forkScoped
-    )
-    const trace = yield* TraceContext.current
-    const _meta = { ...meta, traceparent: trace.traceparent ?? (yield* unrecorded), "bowline/task_id": taskId }
-    const tell = (message: string) => void Queue.offerUnsafe(progress, redaction.text(message))
-    const params = { name: tool.name, arguments: input, _meta }
-    const onprogress = (told: Progress) => tell(progressText(told))
-    const call: Request<CallToolResult> = ({ headers, ...asked }) => {
-      const options = { ...asked, headers: { ...headers, ...trace }, onprogress }
-      if (tool.needsTask === true) return this.#tasks.begin(params, options)
-      // Without its output schema: the client would compile it, and it is a stranger's.
-      const toolDefinition = { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" as const } }
-      return this.#client.callTool(params, { ...options, allowInputRequired: true, toolDefinition })
-    }
-    const asked = this.ask(call, () => wire.ask(taskId)).pipe(Effect.onInterrupt(() => wire.close(taskId)))
-    const first = yield* (tool.needsTask === true ? this.#tasks.named(asked) : asked).pipe(
-      Effect.catchIf(isInputRequired, () => Effect.undefined)
-    )
-    if (first === undefined || isInputRequiredResult(first)) return inputRequired
-    const answer = yield* Option.match(taskIn(first), {
-      onNone: () => Effect.succeed(first),
-      onSome: (task) => this.#tasks.result(task, (message) => tell(shortened(message)))
-    })
-    if (answer === undefined) return inputRequired
-    const result = toResult(answer)
-    if (typeof result === "string") return yield* invalid(result)
-    const { structured, text } = result
-    return {
-      ...result,
-      text: redaction.text(text),
-      structured: structured === undefined ? undefined : redaction.json(structured)
-    }
-  }, Effect.scoped)
 }
 
 /** Which list of a server's tools a plan has. */
@@ -243,7 +159,7 @@ export const open = Effect.fnUntraced(function* (
   transport: LinkTransport,
   options: Options
 ): Effect.fn.Return<ServerLink, ServerFailure> {
-  const { era } = options
+  const { answers, era } = options
   const client = new Client(
     { name: "bowline", version: manifest.version },
     {
@@ -253,10 +169,9 @@ export const open = Effect.fnUntraced(function* (
         probe: { timeoutMs: transport.terminateSession === undefined ? stdioProbeMs : timeout }
       },
       inputRequired: { autoFulfill: false },
-      capabilities: { extensions: { [tasksExtension]: {} } }
+      capabilities: { ...capabilities, ...(answers && capability) }
     }
   )
-  limitReplies(transport)
   const link = new ServerLink(client, transport, options)
   yield* link
     .ask(

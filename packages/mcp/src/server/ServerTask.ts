@@ -24,7 +24,8 @@ export const ServerTask = Schema.Struct({
   pollInterval: Schema.optionalKey(Schema.Finite),
   pollIntervalMs: Schema.optionalKey(Schema.Finite),
   result: Schema.optionalKey(Schema.Unknown),
-  error: Schema.optionalKey(Schema.Struct({ code: Schema.Int, message: Schema.String }))
+  error: Schema.optionalKey(Schema.Struct({ code: Schema.Int, message: Schema.String })),
+  inputRequests: Schema.optionalKey(Schema.Unknown)
 })
 export type ServerTask = typeof ServerTask.Type
 

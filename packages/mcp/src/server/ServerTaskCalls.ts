@@ -9,9 +9,10 @@ import {
   type RequestOptions,
   type Transport
 } from "@modelcontextprotocol/client"
-import { Effect, Exit, Fiber, Option, Schema } from "effect"
+import { Effect, Fiber, Option, Predicate, Schema } from "effect"
 import { type CallCancels, cancelTimeout } from "./CallCancels.ts"
 import { ServerFailure } from "./Failure.ts"
+import type { Answers } from "./Pending.ts"
 import { awaitEnd, ServerTask } from "./ServerTask.ts"
 
 /** The extension that brings tasks to 2026-07-28. 2025-11-25 has tasks of its own. */
@@ -54,6 +55,17 @@ const cancelled = ({ statusMessage = "The server has cancelled the task" }: Serv
 
 const notAResult = ServerFailure.of(new Protocol({ message: "The result of the server's task is not one of a tool" }))
 
+/** The server has taken the call: whatever it answers about the task, the call is not made again. */
+const taken = ({ isOtherRevision, reason }: ServerFailure) =>
+  new ServerFailure({ reason, isOtherRevision, isSessionGone: false })
+
+/** Whether a task asks something that it was not told before, or does not ask. */
+const hasNews = ({ inputRequests, status }: ServerTask, told: ReadonlyArray<string>): boolean => {
+  if (status !== "input_required" || told.length === 0) return true
+  const names = Predicate.isReadonlyObject(inputRequests) ? Object.keys(inputRequests) : []
+  return names.some((name) => !told.includes(name))
+}
+
 /** The calls that a server runs as tasks of its own: they are asked for until they end, as the tasks of peers are. */
 export class ServerTaskCalls {
   readonly #client: Client
@@ -92,7 +104,7 @@ export class ServerTaskCalls {
         // It ends with its answer. Where the call is interrupted, its cancel ends it.
         const asking = yield* Effect.forkDetach(Effect.interruptible(asked), { startImmediately: true })
         const cancel = Fiber.join(asking).pipe(
-          Effect.tap((answer) => Effect.sync(() => Option.map(taskIn(answer), (task) => this.#cancel(task)))),
+          Effect.tap((answer) => Effect.sync(() => Option.map(taskIn(answer), ({ taskId }) => this.cancel(taskId)))),
           Effect.timeoutOption(cancelTimeout),
           Effect.ensuring(Fiber.interrupt(asking)),
           Effect.ignore
@@ -105,48 +117,66 @@ export class ServerTaskCalls {
     )
   }
 
-  /** The result of a task; undefined where the server asks for input. A task that has not ended by itself is cancelled. */
-  result(
+  /**
+   * Asks for a task until the server has stopped working at it: it has ended, or it asks something besides what it was `told`. Where nobody asks for it any
+   * more, it is cancelled.
+   */
+  follow(
     task: ServerTask,
+    told: ReadonlyArray<string>,
     onStatus: (message: string) => void
-  ): Effect.Effect<CallToolResult | undefined, ServerFailure> {
-    const params = { taskId: task.taskId }
-    const get = () => this.#ask((options) => this.#client.request({ method: "tasks/get", params }, Task, options))
-    return awaitEnd(task, get, onStatus).pipe(
-      Effect.onExit((exit) =>
-        Exit.isSuccess(exit) && exit.value.status !== "input_required"
-          ? Effect.void
-          : Effect.sync(() => this.#cancel(params))
-      ),
-      Effect.flatMap((ended) => this.#resultOf(ended)),
-      // The server has taken the call: whatever it answers about the task, the call is not made again.
-      Effect.mapError(
-        ({ isOtherRevision, reason }) => new ServerFailure({ reason, isOtherRevision, isSessionGone: false })
+  ): Effect.Effect<ServerTask, ServerFailure> {
+    const { taskId } = task
+    const get = () =>
+      Effect.map(
+        this.#ask((options) => this.#client.request({ method: "tasks/get", params: { taskId } }, Task, options)),
+        (now) => (hasNews(now, told) ? now : { ...now, status: "working" as const })
       )
+    return awaitEnd(task, get, onStatus).pipe(
+      Effect.onError(() => Effect.sync(() => this.cancel(taskId))),
+      Effect.mapError(taken)
     )
   }
 
-  #resultOf({ error, result, status, ...task }: ServerTask): Effect.Effect<CallToolResult | undefined, ServerFailure> {
+  /** The result of a task that has ended. */
+  resultOf({ error, result, status, ...task }: ServerTask): Effect.Effect<CallToolResult, ServerFailure> {
     if (status === "cancelled") return Effect.succeed(cancelled({ status, ...task }))
-    if (status === "input_required") return Effect.undefined
     if (error !== undefined) {
       // As an answer to the call: so it is redacted as one.
-      return this.#ask(() => Promise.reject(new ProtocolError(error.code, error.message)))
+      return Effect.mapError(
+        this.#ask(() => Promise.reject(new ProtocolError(error.code, error.message))),
+        taken
+      )
     }
-    if (result === undefined) return this.#fetchResult(task.taskId)
+    if (result === undefined) return this.fetchResult(task.taskId)
     return Effect.flatMap(
       Effect.promise(async () => specTypeSchemas.CallToolResult["~standard"].validate(result)),
       (read) => (read.issues === undefined ? Effect.succeed(read.value) : Effect.fail(notAResult))
     )
   }
 
-  #fetchResult(taskId: string): Effect.Effect<CallToolResult, ServerFailure> {
+  /** Asks for the result of a task, which the server gives when there is one. */
+  fetchResult(taskId: string): Effect.Effect<CallToolResult, ServerFailure> {
     const request = { method: "tasks/result", params: { taskId } }
-    return this.#ask((options) => this.#client.request(request, specTypeSchemas.CallToolResult, options))
+    return Effect.mapError(
+      this.#ask((options) => this.#client.request(request, specTypeSchemas.CallToolResult, options)),
+      taken
+    )
+  }
+
+  /** Tells a task what it has asked. */
+  tell(taskId: string, inputResponses: Answers): Effect.Effect<void, ServerFailure> {
+    const request = { method: "tasks/update", params: { taskId, inputResponses } }
+    return Effect.asVoid(
+      Effect.mapError(
+        this.#ask((options) => this.#client.request(request, Anything, options)),
+        taken
+      )
+    )
   }
 
   /** Tells the server that nobody wants the task any more, and waits for nothing. */
-  #cancel({ taskId }: { readonly taskId: string }): void {
+  cancel(taskId: string): void {
     const request = { method: "tasks/cancel", params: { taskId } }
     void this.#client.request(request, Anything, { timeout: cancelTimeout }).catch(() => undefined)
   }

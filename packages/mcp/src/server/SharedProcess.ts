@@ -10,6 +10,7 @@ import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
 import * as KnownSecrets from "./KnownSecrets.ts"
 import * as ServerLink from "./ServerLink.ts"
+import type { Era } from "./Wire.ts"
 
 /** How long a process may take until it has shaken hands. A plan waits for 10 s of it. */
 const startLimit = "60 seconds"
@@ -43,7 +44,8 @@ const metaOf = ({ hops, via }: Route) => ({ "bowline/hops": hops, "bowline/via":
 
 /**
  * A server whose process all plans of this gateway share. It starts when a plan first needs it, and again for the next plan or call after it has
- * ended. The end of the scope ends it. Callers know its tools by its `address`. `environment` is what every process gets.
+ * ended. The end of the scope ends it. Callers know its tools by its `address`. `environment` is what every process gets. It is told that somebody `answers` what it asks only where one plan
+ * alone has the process.
  *
  * ```
  *            ┌───────────── 5 s ◀── failed ─┐
@@ -54,7 +56,8 @@ const metaOf = ({ hops, via }: Route) => ({ "bowline/hops": hops, "bowline/via":
 export const make = Effect.fnUntraced(function* (
   command: McpCommand,
   address: string,
-  environment: Readonly<Record<string, string>>
+  environment: Readonly<Record<string, string>>,
+  answers?: boolean
 ) {
   const owner = yield* Effect.scope
   const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
@@ -63,7 +66,7 @@ export const make = Effect.fnUntraced(function* (
   let failed = { failure: ServerFailure.of(late.reason), until: 0 }
   /** The link of the last process that has shaken hands. */
   let latest: ServerLink.ServerLink | undefined
-  let era: ServerLink.Era | undefined
+  let era: Era | undefined
   let status: McpServerStatus | undefined
   const note = (revision: string | null, error: string | null) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
@@ -71,7 +74,7 @@ export const make = Effect.fnUntraced(function* (
     })
 
   /** Starts the process and shakes hands. It runs until it ends or hangs, or the owner ends it. */
-  const open = Effect.fnUntraced(function* (era: ServerLink.Era | undefined) {
+  const open = Effect.fnUntraced(function* (era: Era | undefined) {
     const scope = yield* Scope.fork(owner)
     const process = yield* ServerProcess.start(command, environment, redaction).pipe(
       Effect.provideService(ChildProcessSpawner.ChildProcessSpawner, spawner),
@@ -91,7 +94,7 @@ export const make = Effect.fnUntraced(function* (
     yield* Effect.forkIn(farewell, owner, { startImmediately: true })
     const ask = () => ({ headers: {}, takeFailure: process.reason })
     const wire = { ask, handshake: ask, close: () => Effect.void }
-    const link = yield* ServerLink.open(process.transport, { wire, redaction, era }).pipe(
+    const link = yield* ServerLink.open(process.transport, { wire, redaction, era, answers: answers === true }).pipe(
       Effect.timeoutOrElse({ duration: startLimit, orElse: () => Effect.fail(fromExchange(late)) }),
       Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))
     )
@@ -151,6 +154,9 @@ export const make = Effect.fnUntraced(function* (
   const connect = (route: Route): McpConnection => {
     const list = new ServerLink.ToolList()
     return {
+      get description() {
+        return latest?.description ?? null
+      },
       tools: Effect.mapError(toolsFor(list), toPeerError),
       hasChanged: Effect.sync(() => latest !== undefined && list.isOutdated(latest)),
       call: (call, onProgress) =>
@@ -162,6 +168,8 @@ export const make = Effect.fnUntraced(function* (
 
   return {
     connect,
+    /** Whether the server asks while a call is open, and says of no question which call it is of. */
+    asksAnyone: Effect.map(Effect.mapError(running, toPeerError), ({ link }) => link.era === "legacy"),
     status: Effect.sync(() => status)
   }
 })

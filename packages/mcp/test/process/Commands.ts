@@ -23,8 +23,12 @@ export const quiet = Logger.layer([])
 
 type Variables = Readonly<Record<string, string>>
 
-/** A configured server that is this program, in a gateway that `close` ends. */
-export const connect = Effect.fnUntraced(function* (args: ReadonlyArray<string>, env: Variables = {}) {
+/** A configured server that is this program, in a gateway that `close` ends. With `answers` the plan answers what it asks. */
+export const connect = Effect.fnUntraced(function* (
+  args: ReadonlyArray<string>,
+  env: Variables = {},
+  answers?: boolean
+) {
   const command = yield* Schema.decodeEffect(McpCommand)({ name: "weather", command: process.execPath, args, env })
   const scope = yield* Scope.fork(yield* Effect.scope)
   const layer = SdkConfiguredServers.layer({ servers: new Map([["default", [command]]]), environment: { PATH } })
@@ -32,7 +36,7 @@ export const connect = Effect.fnUntraced(function* (args: ReadonlyArray<string>,
   const { ofPreset, statuses } = Context.get(context, ConfiguredServers)
   const [server] = ofPreset("default")
   if (server === undefined) return yield* Effect.die("no server")
-  const connection = yield* server.connect(direct)
+  const connection = yield* server.connect(direct, answers)
   return { connection, connect: server.connect, statuses, close: Scope.close(scope, Exit.void) }
 })
 

@@ -1,4 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { McpCall, McpQuestion } from "@bowline/runtime/remote/McpClient"
+import { direct } from "@bowline/runtime/remote/PeerClient"
 import { Deferred, Effect, Fiber } from "effect"
 import { fileURLToPath } from "node:url"
 import { callTool } from "../server/call.ts"
@@ -32,6 +34,41 @@ describe("a real server over stdio", () => {
       const research = yield* callTool(connection, "simulate-research-query", { topic: "knots" })
       assert.match(research.text, /^# Research Report: knots/)
       assert.strictEqual((yield* statuses)[0]?.revision, "2025-11-25")
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("of the newest revision asks each plan by itself, in the process that all of them share", () =>
+    Effect.gen(function* () {
+      const { connection } = yield* connect([sdk2], {}, true)
+      const answer = ({ schema }: McpQuestion) =>
+        Effect.succeed({ action: "accept", ...(schema !== null && { content: { days: 2 } }) } as const)
+      const { text } = yield* callTool(connection, "trip", { city: "Oslo" }, () => Effect.void, { answer })
+      assert.deepStrictEqual(JSON.parse(text), {
+        days: { action: "accept", content: { days: 2 } },
+        page: { action: "accept" }
+      })
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("of a revision with a handshake asks a plan that answers, in a process of its own, also in a task", () =>
+    Effect.gen(function* () {
+      const { connect: connectMore, connection } = yield* connect([everything, "stdio"], {}, true)
+      const other = yield* connectMore(direct)
+      const named = ({ name }: { readonly name: string }) => name === "trigger-elicitation-request"
+      // The server lists it only where somebody answers.
+      assert.isTrue((yield* connection.tools).some(named))
+      assert.isFalse((yield* other.tools).some(named))
+      const asked: Array<McpQuestion> = []
+      const answer = (question: McpQuestion) => {
+        asked.push(question)
+        return Effect.succeed({ action: "accept", content: { interpretation: "technical", name: "Ann" } } as const)
+      }
+      const call = (name: string, input: McpCall["input"]) =>
+        callTool(connection, name, input, () => Effect.void, { answer })
+      assert.include((yield* call("trigger-elicitation-request", {})).text, "Ann")
+      const research = yield* call("simulate-research-query", { topic: "knots", ambiguous: true })
+      assert.match(research.text, /^# Research Report: knots/)
+      assert.lengthOf(asked, 2)
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 })

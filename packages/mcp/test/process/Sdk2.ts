@@ -1,5 +1,6 @@
 /** A server of the SDK's second line over stdio: it speaks all revisions. */
 import { fromJsonSchema, McpServer } from "@modelcontextprotocol/server"
+import { askBySdk2 } from "../server/Asking.ts"
 import { serveStdio } from "@modelcontextprotocol/server/stdio"
 
 const inputSchema = fromJsonSchema<{ readonly city: string }>({
@@ -20,5 +21,6 @@ serveStdio(() => {
     process.stderr.write("aborted\n")
     process.exit(9)
   })
+  askBySdk2(server, { calls: [], ended: [] })
   return server
 })

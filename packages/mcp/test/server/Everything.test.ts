@@ -50,6 +50,7 @@ it.live(
       const url = yield* serve
       const client = yield* McpClient
       const connection = yield* client.connect(serverAt(url), direct)
+      assert.match(connection.description ?? "", /everything/iu)
       const names = (yield* connection.tools).map(({ name }) => name)
       assert.includeMembers(names, ["echo", "get-sum", "get-structured-content"])
       // It can be called as a task only.

@@ -67,7 +67,7 @@ const untilAborted = (signal: AbortSignal, seen: Seen) =>
     })
   })
 
-const handlerOfSdk2 = (seen: Seen, legacy: "stateless" | "reject") =>
+const handlerOfSdk2 = (seen: Seen, legacy: "stateless" | "reject", setUp: (server: Server2) => void) =>
   createMcpHandler(
     () => {
       const server = new Server2({ name: "sdk-2", version: "1.0.0" })
@@ -86,31 +86,34 @@ const handlerOfSdk2 = (seen: Seen, legacy: "stateless" | "reject") =>
       }))
       server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
       if (seen.hasMore) server.registerTool("more", { inputSchema }, () => ({ content: [] }))
+      setUp(server)
       return server
     },
     { legacy }
   )
 
 /** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions, unless it rejects them. */
-export const ofSdk2 = (seen: Seen, legacy: "stateless" | "reject" = "stateless"): Host => {
-  let handler = handlerOfSdk2(seen, legacy)
+export const ofSdk2 = (
+  seen: Seen,
+  legacy: "stateless" | "reject" = "stateless",
+  setUp: (server: Server2) => void = () => undefined
+): Host => {
+  let handler = handlerOfSdk2(seen, legacy, setUp)
   seen.announce.push(() => handler.notify.toolsChanged())
   seen.hangUp.push(() => {
     const closed = handler
-    handler = handlerOfSdk2(seen, legacy)
+    handler = handlerOfSdk2(seen, legacy, setUp)
     return closed.close()
   })
   return hostOf((request) => handler.fetch(request), seen)
 }
 
 /** A server of the SDK's first line, with sessions: it speaks the revisions up to 2025-11-25. */
-export const ofSdk1 = (seen: Seen): Host => {
+export const ofSdk1 = (seen: Seen, setUp: (server: Server1) => void = () => undefined): Host => {
   const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>()
   const connect = async () => {
-    const { server } = new Server1(
-      { name: "sdk-1", version: "1.0.0" },
-      { capabilities: { tools: { listChanged: true } } }
-    )
+    const made = new Server1({ name: "sdk-1", version: "1.0.0" }, { capabilities: { tools: { listChanged: true } } })
+    const { server } = made
     seen.announce.push(() => server.sendToolListChanged())
     server.setRequestHandler(ListToolsRequestSchema, ({ params }) =>
       params?.cursor === undefined
@@ -130,6 +133,7 @@ export const ofSdk1 = (seen: Seen): Host => {
       if (params.name === "fail") return { isError: true, content: [{ type: "text", text: "no sky" }] }
       return { content: [{ type: "text", text: "clear in Oslo" }], structuredContent: { sky: "clear" } }
     })
+    setUp(made)
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => `session-${sessions.size}`,
       onsessioninitialized: (id) => void sessions.set(id, transport),

@@ -1,4 +1,4 @@
-import { McpClient } from "@bowline/runtime/remote/McpClient"
+import { McpClient, type McpAnswer, type McpCall, type McpQuestion } from "@bowline/runtime/remote/McpClient"
 import { direct } from "@bowline/runtime/remote/PeerClient"
 import { json, text, type Host } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
@@ -97,6 +97,8 @@ const hostOf =
       }
       case "tasks/result":
         return answer(result)
+      case "tasks/update":
+        return answer({ resultType: "complete" })
       case "tasks/cancel":
         return answer(era === "modern" ? { resultType: "complete" } : legacy.standing({ status: "cancelled" }))
       default:
@@ -110,14 +112,15 @@ const turns = Effect.promise(() => new Promise((resolve) => setImmediate(resolve
 const call = Effect.fnUntraced(function* (
   era: "legacy" | "modern",
   standingOf: (asked: number) => Standing,
-  seconds = 120
+  seconds = 120,
+  rest: Pick<McpCall, "answer" | "isHandedOver" | "resumes"> = {}
 ) {
   const served: Served = { requests: [] }
   const { url } = yield* (yield* Network).serve(hostOf(era, standingOf, served))
   const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
   const told: Array<string> = []
   const fiber = yield* Effect.forkChild(
-    callTool(connection, name, {}, (message) => Effect.sync(() => void told.push(message))),
+    callTool(connection, name, {}, (message) => Effect.sync(() => void told.push(message)), rest),
     { startImmediately: true }
   )
   yield* turns
@@ -183,6 +186,56 @@ describe.each(["legacy", "modern"] as const)("a task of a %s server", (era) => {
         const { state, text } = yield* Fiber.join(ended.fiber)
         assert.deepStrictEqual([state, text], ["failed", "too expensive"])
       }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+})
+
+describe("a task of 2026-07-28 that asks", () => {
+  const question = { message: "For how many days?", schema: { type: "object", properties: {} } }
+  const params = { mode: "form", message: question.message, requestedSchema: question.schema }
+  const inputRequests = { days: { method: "elicitation/create", params } }
+  const answered = { days: { action: "accept", content: { days: 2 } } }
+  // The server shows the question for a while when it has the answer already.
+  const standingOf = (asked: number) => (asked < 3 ? { status: "input_required", inputRequests } : completed)
+
+  it.effect("is told the answer once, and asked for on", () =>
+    Effect.gen(function* () {
+      const asked: Array<McpQuestion> = []
+      const answer = (given: McpQuestion) => {
+        asked.push(given)
+        return Effect.succeed(answered.days as McpAnswer)
+      }
+      const { count, fiber, requests } = yield* call("modern", standingOf, 120, { answer })
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "done")
+      assert.deepStrictEqual([asked.length, count("tasks/get"), count("tasks/cancel")], [1, 3, 0])
+      assert.deepInclude(asked[0], question)
+      const updates = requests.filter(({ method }) => method === "tasks/update")
+      assert.deepStrictEqual(
+        updates.map(({ params: { inputResponses, taskId } }) => [taskId, inputResponses]),
+        [["t-1", answered]]
+      )
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect("is left running for the next process, which tells it the answer, and else cancelled", () =>
+    Effect.gen(function* () {
+      let mark = ""
+      const answer = (given: McpQuestion) => {
+        mark = given.mark ?? ""
+        return Effect.never
+      }
+      const handed = yield* call("modern", standingOf, 3, { answer, isHandedOver: () => true })
+      yield* Fiber.interrupt(handed.fiber)
+      yield* turns
+      assert.strictEqual(handed.count("tasks/cancel"), 0)
+      const left = yield* call("modern", standingOf, 3, { answer })
+      yield* Fiber.interrupt(left.fiber)
+      yield* turns
+      assert.strictEqual(left.count("tasks/cancel"), 1)
+      const answers = { answer: () => Effect.succeed(answered.days as McpAnswer), resumes: mark }
+      const next = yield* call("modern", () => completed, 120, answers)
+      assert.strictEqual((yield* Fiber.join(next.fiber)).text, "done")
+      assert.deepStrictEqual([next.count("tools/call"), next.count("tasks/update")], [0, 1])
+    }).pipe(Effect.scoped, Effect.provide(memory))
   )
 })
 

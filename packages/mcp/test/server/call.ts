@@ -13,9 +13,10 @@ export const callTool = Effect.fnUntraced(function* (
   connection: McpConnection,
   name: string,
   input: McpCall["input"] = { city: "Oslo" },
-  onProgress: (message: string) => Effect.Effect<void> = () => Effect.void
+  onProgress: (message: string) => Effect.Effect<void> = () => Effect.void,
+  rest: Pick<McpCall, "answer" | "isHandedOver" | "resumes"> = {}
 ) {
   const tool = (yield* connection.tools).find((tool) => tool.name === name)
   if (tool === undefined) return yield* Effect.die(`The server has no tool ${name}`)
-  return yield* connection.call({ tool, taskId, input }, onProgress)
+  return yield* connection.call({ tool, taskId, input, ...rest }, onProgress)
 })
