@@ -2,6 +2,7 @@ import { systemClock } from "./Clock.ts"
 import { makeIterator } from "./FrameLog.ts"
 import { openStream, type PlanStream } from "./PlanStream.ts"
 import {
+  grace,
   type BowlineOptions,
   fullJitter,
   type Keyed,
@@ -141,9 +142,6 @@ export interface AttachOptions extends Signal {
 /** The client of one gateway. */
 export type Bowline = ReturnType<typeof makeBowline>
 
-/** How long a plan waits for its caller whose connection broke, in milliseconds. */
-const grace = 30_000
-
 /**
  * As `createBowline`, with another clock.
  *
@@ -201,9 +199,11 @@ export const makeBowline = (system: System) => {
   return {
     /** Starts a plan, and reads it. */
     plan: (request: PlanRequest, { idempotencyKey = randomKey(), signal }: PlanOptions = {}): PlanStream => {
-      const { preferences } = request
-      const endsWithCaller = preferences?.on_disconnect !== "continue"
-      const asked = { ...(endsWithCaller && { on_disconnect: "cancel", disconnect_grace_ms: grace }), ...preferences }
+      const { preferences = {} } = request
+      const endsWithCaller = preferences.on_disconnect !== "continue"
+      // A plan that hears the question was started with its own.
+      const isOwn = endsWithCaller && preferences.on_busy !== "steer"
+      const asked = { ...(isOwn && { on_disconnect: "cancel", disconnect_grace_ms: grace }), ...preferences }
       const headers = { accept: "text/event-stream", "idempotency-key": idempotencyKey }
       const body = { ...request, preferences: asked }
       return openStream(requests, { start: { method: "POST", path: "/plan", headers, body }, endsWithCaller, signal })

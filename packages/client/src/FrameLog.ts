@@ -28,14 +28,13 @@ export const makeIterator = <A>(
   }
 })
 
-/** The frames of a plan behind a position, for any number of readers. `older` asks the gateway for those that are no longer kept. */
-export const makeFrameLog = (
-  after: number,
-  older: (after: number, leaving: AbortSignal) => AsyncIterable<PlanFrame>
-) => {
+/** The frames of a plan from the first one that comes, for any number of readers. `older` asks the gateway for those that are no longer kept. */
+export const makeFrameLog = (older: (after: number, leaving: AbortSignal) => AsyncIterable<PlanFrame>) => {
   let reading: Reading = { state: "reading" }
   let frames: Array<PlanFrame> = []
-  let firstId = after + 1
+  /** Of the first frame that came, and of the first one that is kept. */
+  let start = 0
+  let firstId = 0
   let viewed = initialView
   let waiting: Array<() => void> = []
 
@@ -58,16 +57,18 @@ export const makeFrameLog = (
       frames = frames.slice(maxFrames / 2)
       firstId += maxFrames / 2
     }
+    start ||= firstId ||= frame.id
     frames.push(frame)
     wake()
   }
 
   /** Every frame from the first one on. A reader that leaves while it waits is woken by whoever lets it leave. */
   async function* read(leaving: AbortSignal, leave: () => void): AsyncGenerator<PlanFrame, undefined, undefined> {
-    let next = after + 1
+    let next = 0
     try {
       while (!leaving.aborted) {
         if (reading.state === "aborted") throw reading.error
+        next ||= start
         const frame = frames[next - firstId]
         if (next < firstId) {
           for await (const one of older(next - 1, leaving)) {
@@ -95,6 +96,8 @@ export const makeFrameLog = (
     view,
     wake,
     isReading: () => reading.state === "reading",
+    /** The first frame that came; 0 before. */
+    start: () => start,
     end: (how: Reading): void => {
       reading = how
       wake()

@@ -42,7 +42,7 @@ export interface Waiting {
   readonly tool: string
   readonly agent: string | null
   readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed" | null
+  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done" | null
   readonly message: string | null
   readonly data: Json | null
   readonly url: string | null

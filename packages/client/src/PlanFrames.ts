@@ -1,6 +1,6 @@
 import { type BowlineError, errorOf, isForeign, isObject, textOf, unexpected } from "./BowlineError.ts"
 import { sleep, within } from "./Clock.ts"
-import type { PlanFrame } from "./Wire.ts"
+import type { Plan, PlanFrame } from "./Wire.ts"
 import { type Backoff, mayPass, parse, pathOf, type Request, type Requests, toError } from "./Requests.ts"
 import { makeDecoder, type SseEvent } from "./SseDecoder.ts"
 
@@ -27,7 +27,7 @@ export const positionAt = (planId: string | undefined, lastId: number, isBegun =
 })
 
 const incomplete = (cause: Error): BowlineError =>
-  errorOf("incomplete", `The stream broke, and could not be resumed: ${cause.message}`, true, { cause })
+  errorOf("incomplete", `The stream ended: ${cause.message}`, true, { cause })
 
 /** How long a gateway is asked that has never answered, in milliseconds: its address may be wrong. */
 const firstAnswerMs = 30_000
@@ -52,17 +52,18 @@ const makePatience = ({ clock, isMet, settings }: Requests, signal: AbortSignal)
   return patience
 }
 
-const eventsOf = (planId: string, after: number): Request => ({
-  method: "GET",
-  path: pathOf("plans", planId, "/events"),
-  headers: { accept: "text/event-stream", ...(after > 0 && { "last-event-id": String(after) }) }
+const planOf = (planId = "", action = ""): Request => ({ method: "GET", path: pathOf("plans", planId, action) })
+
+const eventsOf = (planId: string | undefined, after: number): Request => ({
+  ...planOf(planId, "/events"),
+  headers: { accept: "text/event-stream", ...(after && { "last-event-id": `${after}` }) }
 })
 
 /** The frame of an event, if it has a number. */
 const toFrame = ({ data: text, event, id }: Exclude<SseEvent, { comment: string }>): PlanFrame | undefined => {
-  if (id === undefined || !/^\d{1,15}$/.test(id)) return undefined
+  if (!/^\d{1,15}$/.test(id ?? "")) return undefined
   const data = parse(text)
-  if (!isObject(data)) throw unexpected("A frame has no JSON")
+  if (!isObject(data)) throw unexpected("The answer is no JSON")
   // The gateway's frames have the shapes of its API.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return { id: Number(id), event, data } as object as PlanFrame
@@ -79,6 +80,8 @@ const toFrame = ({ data: text, event, id }: Exclude<SseEvent, { comment: string 
  *       │          │ done          │ too often, for too long
  *   refused        ▼               ▼
  *                over          incomplete, or unreachable where no gateway has ever answered
+ *
+ * Where the gateway no longer keeps the frames (410), the plan itself says how it ended.
  */
 export async function* readFrames(
   requests: Requests,
@@ -105,10 +108,12 @@ export async function* readFrames(
   const accept = (event: Exclude<SseEvent, { comment: string }>): PlanFrame | undefined => {
     const frame = toFrame(event)
     if (frame === undefined) return undefined
-    if (frame.id > position.lastId + 1) throw cut("gap", `Frame ${frame.id} came after ${position.lastId}`)
+    // A question that a running plan hears is answered from there on.
+    const isHeard = position.planId === undefined && frame.event === "inbox.accepted"
+    if (frame.id > position.lastId + 1 && !isHeard) throw cut("gap", `${frame.id} came after ${position.lastId}`)
     if (frame.event === "final" || frame.event === "error") position.outcome = frame
     if (frame.id <= position.lastId) {
-      if (frame.event === "done" && frame.id < position.lastId) throw incomplete(new Error("The plan has fewer frames"))
+      if (frame.event === "done" && frame.id < position.lastId) throw incomplete(new Error("Frames are missing"))
       return frame.event === "done" ? frame : undefined
     }
     position.lastId = frame.id
@@ -122,7 +127,7 @@ export async function* readFrames(
 
   async function* readOnce(connection: AbortSignal): AsyncGenerator<PlanFrame, void, undefined> {
     const { lastId, planId } = position
-    const request = planId === undefined && start !== undefined ? start : eventsOf(planId ?? "", isReplay ? 0 : lastId)
+    const request = planId === undefined && start !== undefined ? start : eventsOf(planId, isReplay ? 0 : lastId)
     const response = await patience.wait(settings.connectTimeoutMs, send(request, connection))
     position.response = response
     isConnected = true
@@ -132,8 +137,8 @@ export async function* readFrames(
       const page = Promise.resolve(reader?.read()).catch(() => undefined)
       const first = await patience.wait(settings.silenceMs, page)
       // Chromium takes a head that broke over plain http for a whole one: then nothing comes after it.
-      if (first?.done === true) throw cut("ended", "The answer ended before its stream")
-      throw unexpected("What answers is no gateway")
+      if (first?.done === true) throw cut("ended", "The answer ended")
+      throw unexpected("No gateway answers")
     }
     emit({ type: "connected", planId, lastEventId: lastId })
     const decode = makeDecoder()
@@ -143,13 +148,13 @@ export async function* readFrames(
     try {
       for (;;) {
         const { done, value } = await patience.wait(settings.silenceMs, reader.read())
-        if (done) throw cut("ended", "The stream ended before its plan", isEmpty && lastId > 0)
+        if (done) throw cut("ended", "The stream ended", isEmpty && lastId > 0)
         patience.spent = 0
         isEmpty = false
         for (const event of decode(value)) {
           if ("comment" in event) {
             spent = 0
-            if (event.comment === "reconnect") throw cut("reconnect", "The gateway wants a reconnect")
+            if (event.comment === "reconnect") throw cut("reconnect", "The stream ended")
             continue
           }
           const known = position.lastId
@@ -172,20 +177,6 @@ export async function* readFrames(
     return Object.assign(error, { requestId: error.requestId ?? requestIdOf(position), planId, lastEventId })
   }
 
-  /** What went wrong, if it may be better the next time. */
-  const toCut = (error: unknown): BowlineError => {
-    const translated = toError(error, isConnected)
-    position.planId ??= translated.planId
-    if (translated.status === 400 && position.planId !== undefined && position.lastId > 0) {
-      if (wasRefused) throw fail(incomplete(translated))
-      isReplay = true
-      wasRefused = true
-    } else if (!mayPass(translated) && !(position.isBegun && isForeign(translated))) {
-      throw fail(translated)
-    }
-    return translated
-  }
-
   const giveUp = async (error: BowlineError): Promise<BowlineError> =>
     fail(requests.isMet() || error.status ? incomplete(error) : await requests.unreachable(error, signal))
 
@@ -199,9 +190,33 @@ export async function* readFrames(
       return
     } catch (cause) {
       signal.throwIfAborted()
-      error = toCut(cause)
+      error = toError(cause, isConnected)
+      position.planId ??= error.planId
+      if (error.status === 400 && position.planId !== undefined && position.lastId > 0) {
+        if (wasRefused) throw fail(incomplete(error))
+        isReplay = true
+        wasRefused = true
+      } else if (error.status !== 410 && !mayPass(error) && !(position.isBegun && isForeign(error))) throw fail(error)
     } finally {
       connection.abort()
+    }
+    if (error.status === 410) {
+      // The frames are no longer kept: these two say how the plan ended.
+      const {
+        error,
+        final,
+        finished_at: at,
+        plan_id,
+        session_id
+      } = await requests.call<Plan>(planOf(position.planId), { signal })
+      for (const event of [final ? "final" : "error", "done"]) {
+        const data = { plan_id, session_id, at, ...final, ...error }
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+        const frame = { id: ++position.lastId, event, data } as object as PlanFrame
+        position.outcome ??= frame
+        yield frame
+      }
+      return
     }
     // A plan that has fewer frames than were seen is asked for once more at once.
     const delayMs = error.status === 400 ? 0 : (error.retryAfterMs ?? (await (backoff ??= requests.backoff())()))

@@ -10,7 +10,7 @@ import type { Failure, Final, Plan, PlanFrame } from "./Wire.ts"
 /**
  * A plan as it runs. Reading it never loses a frame and never repeats one: where a connection breaks, it is resumed. The plan of a request is
  * cancelled when its signal is aborted, and when its last reader leaves while nobody waits for `result()`, unless the request says
- * `on_disconnect: "continue"`. A plan that was only attached to is left alone. A frame's `event` says what its `data` has; that of a gateway of a
+ * `on_disconnect: "continue"`. A plan that was only attached to, or that has heard the question (`on_busy: "steer"`), is left alone. A frame's `event` says what its `data` has; that of a gateway of a
  * later version may be another one.
  */
 export interface PlanStream extends AsyncIterable<PlanFrame> {
@@ -82,7 +82,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
   const position = positionAt(source.planId, after)
   /** Ends every wait of the stream. */
   const life = new AbortController()
-  const log = makeFrameLog(after, (last, leaving) =>
+  const log = makeFrameLog((last, leaving) =>
     readFrames(requests, positionAt(position.planId, last, true), AbortSignal.any([life.signal, leaving]))
   )
   /** Resolves also behind an abort: to cancel the plan takes its name. */
@@ -128,7 +128,8 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
   const abort = (error: unknown): void => {
     if (!log.isReading()) return
     end({ state: "aborted", error })
-    if (endsWithCaller) void cancelWhenNamed(error)
+    // Where frames begin later, the plan is that of another question, and has heard this one.
+    if (endsWithCaller && log.start() < 2) void cancelWhenNamed(error)
     else life.abort(error)
   }
 

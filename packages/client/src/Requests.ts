@@ -101,7 +101,7 @@ const toSendable = (url: string, init: RequestInit, body: object | undefined): R
     const whole = { ...init, body: JSON.stringify(body) }
     const sent = new globalThis.Request(url, whole).url
     if (/^https?:/.test(sent)) return whole
-    throw new Error(`Expected a baseUrl with http: or https:, got ${sent}`)
+    throw new Error(`Expected a baseUrl with http: or https:`)
   } catch (cause) {
     throw errorOf("invalid_request", `The request cannot be sent: ${reasonOf(cause)}`, false, { cause })
   }
@@ -171,7 +171,7 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
         return response
       }
       // No gateway says so: what Chromium reads of a first line that broke.
-      if (response.status < 200) throw new Error("The answer ended in its first line")
+      if (response.status < 200) throw new Error("The answer ended")
       const text = await response.text()
       if (response.status === 401) forget()
       if (response.status !== 401 || typeof apiKey !== "function" || isRenewed) {
@@ -193,8 +193,8 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
         const response = await send(request, connection.signal)
         const text = await response.text()
         const value = parse(text)
-        if (text === "" && response.status !== 204) throw new Error("The answer ended before its body")
-        if (text !== "" && value === undefined) throw unexpected(`The answer to ${request.path} is no JSON`)
+        if (text === "" && response.status !== 204) throw new Error("The answer ended")
+        if (text !== "" && value === undefined) throw unexpected("The answer is no JSON")
         // The gateway's answers have the shapes of its API.
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion
         return value as A
@@ -258,3 +258,6 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
 
   return { accept, backoff, call, clock, emit, isMet: () => isMet, send, settings, unreachable }
 }
+
+/** How long a plan waits for its caller whose connection broke, in milliseconds. */
+export const grace = 30_000

@@ -50,7 +50,7 @@ export const makeDecoder = () => {
     for (const [i, piece] of pieces.entries()) {
       line += piece
       size += piece.length
-      if (size > maxBlock) throw errorOf("frame_too_large", `A frame has more than ${maxBlock} characters`)
+      if (size > maxBlock) throw errorOf("frame_too_large", "A frame is too large")
       // The last piece goes on in the next bytes.
       const one = i < pieces.length - 1 ? endLine() : undefined
       if (one !== undefined) found.push(one)

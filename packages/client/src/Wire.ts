@@ -87,6 +87,11 @@ export interface Skill {
   readonly idempotent?: boolean
   readonly polling?: boolean
   readonly approval?: "never" | "always"
+  readonly effect?: {
+    readonly key: "arguments" | ReadonlyArray<string>
+    readonly scope: "session" | "caller"
+    readonly keep?: string
+  }
 }
 
 export interface Agent {
@@ -175,6 +180,11 @@ export interface PlanRequest {
     readonly output_schema?: { readonly [key: string]: Json }
     readonly approval?: "never" | "always"
     readonly wait_timeout_ms?: number
+    readonly effect?: {
+      readonly key: "arguments" | ReadonlyArray<string>
+      readonly scope: "session" | "caller"
+      readonly keep?: string
+    }
   }>
   readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
   readonly prior_summary?: string
@@ -291,7 +301,7 @@ export interface PendingApproval {
   readonly tool: string
   readonly agent: string | null
   readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed"
+  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done"
   readonly expires_at: string
   readonly caller: string
 }
@@ -357,6 +367,7 @@ export type PlanFrame =
       readonly remote_context_id: string | null
       readonly duration_ms: number
       readonly error?: TaskError
+      readonly repeat_of?: string
     } }
   | { readonly id: number; readonly event: "approval.requested"; readonly data: FrameHead & {
       readonly task_id: string
@@ -364,7 +375,8 @@ export type PlanFrame =
       readonly agent: string | null
       readonly input: Json
       readonly expires_at: string
-      readonly why: "sensitive" | "always" | "skill" | "description_changed"
+      readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done"
+      readonly data?: Json
     } }
   | { readonly id: number; readonly event: "approval.resolved"; readonly data: FrameHead & {
       readonly task_id: string

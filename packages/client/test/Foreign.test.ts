@@ -59,7 +59,6 @@ describe("what answers in the place of a gateway", () => {
   it("is the gateway where it says why, or refuses the key: the reading ends", async () => {
     for (const [code, refusal] of [
       ["not_found", problem(404, "not_found")],
-      ["events_expired", problem(410, "events_expired")],
       ["internal", problem(500, "internal")],
       ["unauthorized", new Response("<html>", { status: 401 })],
       ["forbidden", new Response("<html>", { status: 403 })]

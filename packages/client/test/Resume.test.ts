@@ -1,14 +1,37 @@
 import { assert, describe, it } from "vitest"
 import type { BowlineError } from "../src/Bowline.ts"
 import { fullJitter } from "../src/Requests.ts"
-import { answered, frame, makeClock, openStream, planId, problem, settle, stream } from "./Gateway.ts"
+import { answered, frame, json, makeClock, openStream, planId, problem, settle, stream } from "./Gateway.ts"
 import { setUp, watch } from "./Reading.ts"
 
 const frames = answered("Hel", "lo")
 const all = frames.map((_, i) => i + 1)
 const question = { question: "Which knot?" }
 
+const usage = { input_tokens: 3, output_tokens: 2, cached_input_tokens: 0, reasoning_tokens: 0 }
+const answer = { stop_reason: "stop", text: "Hello", usage, steps: 1, tool_calls: 0, duration_ms: 12 }
+const failure = { code: "loop_detected", message: "It called the same thing", retryable: false, stage: null }
+
 describe("a stream that is cut", () => {
+  it.each([
+    ["final", { state: "completed", final: answer, error: null }],
+    ["error", { state: "failed", final: null, error: failure }]
+  ])("gives what the plan has come to when its frames are no longer kept: %s", async (event, outcome) => {
+    const { advance, answer, asked, bowline } = setUp()
+    const plan = { plan_id: planId, session_id: "session_1", finished_at: "2026-01-01T00:00:01.000Z", ...outcome }
+    answer(stream(...frames.slice(0, 4)), problem(410, "events_expired"), json(plan))
+    const reading = bowline.attach(planId)
+    const result = reading.result().catch((error: unknown) => error)
+    const seen = watch(reading)
+    await advance(500)
+    assert.deepStrictEqual(seen, { ids: [1, 2, 3, 4, 5, 6], isOver: true })
+    assert.strictEqual(asked[2]?.path, `/plans/${planId}`)
+    assert.strictEqual(asked.length, 3)
+    assert.include(await result, event === "final" ? { text: "Hello" } : { code: "loop_detected" })
+    assert.strictEqual(reading.view().state, outcome.state)
+    assert.isTrue(reading.view().isDone)
+  })
+
   it("is resumed behind its last frame when it ends without done", async () => {
     const { advance, answer, asked, bowline, cuts } = setUp()
     answer(stream(...frames.slice(0, 4)), stream(...frames.slice(4)))

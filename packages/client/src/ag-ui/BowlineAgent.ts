@@ -141,7 +141,7 @@ export class BowlineAgent extends AbstractAgent {
             subscriber.next({ type: EventType.RUN_STARTED, threadId, runId })
             subscriber.next({ type: EventType.RUN_FINISHED, threadId, runId })
           } else {
-            const fold = AgUiEvents.make(run, decided, given)
+            const fold = AgUiEvents.make(run, answers.length > 0 ? { decided, given } : opened.leg)
             for await (const event of readEvents(opened, fold, decided, leaving.signal)) {
               if (subscriber.closed) return
               subscriber.next({ ...event, type: EventType[event.type] })

@@ -128,6 +128,14 @@ export class BowlineChatTransport<Message extends UIMessage = UIMessage> impleme
     signal?.addEventListener("abort", leave)
     if (signal?.aborted === true) leave()
     const { decided, given } = callsOf(answers)
-    return toReadable<UIMessageChunk>(readEvents(opened, UiChunks.make(decided, given), decided, leaving.signal), leave)
+    return toReadable<UIMessageChunk>(
+      readEvents(
+        opened,
+        UiChunks.make(answers.length > 0 ? { decided, given } : opened.leg, opened.leg?.entry),
+        decided,
+        leaving.signal
+      ),
+      leave
+    )
   }
 }

@@ -1,5 +1,6 @@
 import type { Json, StopReason, Usage } from "../Wire.ts"
-import { type Dialect, errorOf, neverMade, type Segment, UiFold } from "../ui/UiFold.ts"
+import { type Dialect, errorOf, neverMade, type Segment } from "../ui/Dialect.ts"
+import { type Leg, UiFold } from "../ui/UiFold.ts"
 
 interface Tool {
   readonly toolCallId: string
@@ -8,17 +9,21 @@ interface Tool {
   readonly dynamic?: true
 }
 
+/** The plan that answers. */
+interface Asked {
+  readonly planId: string
+  readonly sessionId: string
+  readonly model: string | null
+}
+
 /** A chunk of the AI SDK's UI message stream (version 7), as far as plans have them. */
 export type UiChunk =
   | {
       readonly type: "start"
       readonly messageId: string
-      readonly messageMetadata: {
-        readonly planId: string
-        readonly sessionId: string
-        readonly model: string | null
-      }
+      readonly messageMetadata: Asked
     }
+  | { readonly type: "message-metadata"; readonly messageMetadata: Asked }
   | { readonly type: "start-step" | "finish-step" | "reset-step" }
   | { readonly type: "text-start" | "text-end" | "reasoning-start" | "reasoning-end"; readonly id: string }
   | { readonly type: "text-delta" | "reasoning-delta"; readonly id: string; readonly delta: string }
@@ -84,9 +89,16 @@ const whole = (segment: Segment): ReadonlyArray<UiChunk> => {
   ]
 }
 
-const dialect: Dialect<UiChunk> = {
+const dialect = (messageId: string | undefined): Dialect<UiChunk> => ({
   begin: ({ model, plan_id, session_id }) => [
-    { type: "start", messageId: plan_id, messageMetadata: { planId: plan_id, sessionId: session_id, model } }
+    {
+      type: "start",
+      messageId: messageId ?? plan_id,
+      messageMetadata: { planId: plan_id, sessionId: session_id, model }
+    }
+  ],
+  follow: ({ model, plan_id, session_id }) => [
+    { type: "message-metadata", messageMetadata: { planId: plan_id, sessionId: session_id, model } }
   ],
   startStep: () => [{ type: "start-step" }],
   endStep: () => [{ type: "finish-step" }],
@@ -136,7 +148,7 @@ const dialect: Dialect<UiChunk> = {
     }
   ],
   settle: ({ task_id }) => [{ type: "tool-output-error", ...tool(task_id), errorText: neverMade }],
-  pause: () => [{ type: "finish", finishReason: "tool-calls" }],
+  pause: (_, why) => [{ type: "finish", finishReason: why === "waits" ? "tool-calls" : "stop" }],
   complete: ({ output, stop_reason: stopReason, usage }) => [
     {
       type: "finish",
@@ -150,12 +162,10 @@ const dialect: Dialect<UiChunk> = {
     if (reason === undefined) return [error]
     return reason === "cancelled" ? [{ type: "abort", reason }] : [{ type: "abort", reason }, error]
   }
-}
+})
 
 /**
- * Turns the frames of a plan into the chunks of the AI SDK's UI message stream. The message of a plan has the plan's id. Approvals and data
- * parts have the id of their call. With `behind` the message goes on behind the approval requests of these calls, with `given` behind the calls
- * of the page's own tools that it has given results of.
+ * Turns the frames of a plan into the chunks of the AI SDK's UI message stream. Approvals and data parts have the id of their call. The message has
+ * the plan's id, unless it is given another one: what goes on with a message has that of the message, and what the plan answers to a text has one of its own.
  */
-export const make = (behind: Iterable<string> = [], given: Iterable<string> = []): UiFold<UiChunk> =>
-  new UiFold(dialect, behind, given)
+export const make = (leg?: Leg, messageId = leg?.entry): UiFold<UiChunk> => new UiFold(dialect(messageId), leg)

@@ -2,9 +2,9 @@ import type { Bowline } from "../Bowline.ts"
 import { BowlineError } from "../BowlineError.ts"
 import { sleep, systemClock } from "../Clock.ts"
 import type { PlanStream } from "../PlanStream.ts"
-import type { Signal } from "../Requests.ts"
-import type { Json, PlanRequest } from "../Wire.ts"
-import type { UiFold } from "./UiFold.ts"
+import { grace, type Signal } from "../Requests.ts"
+import type { Json, PlanFrame, PlanRequest } from "../Wire.ts"
+import type { Leg, UiFold } from "./UiFold.ts"
 
 /** What a chat asks with, besides its question. */
 export interface ChatOptions {
@@ -57,6 +57,9 @@ export const refusal = (message: string): BowlineError =>
 
 const isRequest = (own: unknown): own is Partial<PlanRequest> => typeof own === "object" && own !== null
 
+/** What a plan of a chat does when nobody reads it: a reload may take its time. */
+const stays = { on_disconnect: "cancel", disconnect_grace_ms: grace } as const
+
 /** How long a decision that is stored may take to arrive behind its request. */
 const arrivesWithinMs = 100
 
@@ -65,15 +68,24 @@ const arrivesWithinMs = 100
  * The signal ends the plan as well, unless it runs on without its caller.
  */
 export async function* readEvents<Event>(
-  { plan, endsWithCaller }: OpenPlan,
+  open: OpenPlan,
   fold: UiFold<Event>,
   decided: ReadonlySet<string>,
   signal?: AbortSignal
 ): AsyncGenerator<Event, void, undefined> {
-  const reading = plan[Symbol.asyncIterator]()
+  let { plan } = open
+  let reading = plan[Symbol.asyncIterator]()
+  /** Texts that the plan has accepted before its leg begins are of earlier ones. */
+  let isBehind = open.leg?.entry === undefined
   const leave = () => {
     void reading.return?.()
-    if (endsWithCaller) void plan.cancel()
+    if (open.endsWithCaller) void plan.cancel()
+  }
+  const endsAt = async ({ data, event }: PlanFrame): Promise<boolean> => {
+    if (event !== "inbox.accepted") return false
+    if (isBehind) return (await Promise.all(open.said)).includes(data.entry_id)
+    isBehind = data.entry_id === open.leg?.entry
+    return false
   }
   signal?.addEventListener("abort", leave)
   if (signal?.aborted === true) leave()
@@ -83,7 +95,14 @@ export async function* readEvents<Event>(
       const read = await (fold.waits(decided) ? Promise.race([next, waitShortly()]) : next)
       signal?.throwIfAborted()
       if (read === undefined) return yield* fold.pause(decided)
-      if (read.done === true) return
+      if (read.done === true) {
+        if (fold.movedTo === undefined) return
+        plan = open.follow(fold.movedTo)
+        reading = plan[Symbol.asyncIterator]()
+        fold.follow()
+        continue
+      }
+      if (await endsAt(read.value)) return yield* fold.end()
       yield* fold.next(read.value)
     }
   } catch (error) {
@@ -100,19 +119,35 @@ const waitShortly = async (): Promise<undefined> => {
   return undefined
 }
 
+/** A plan of a chat, and the part of it that answers one question. */
 export interface OpenPlan {
   readonly plan: PlanStream
   readonly endsWithCaller: boolean
+  readonly leg?: Leg | undefined
+  /** The entries of what the chat says to the plan; undefined for a question that has become a plan. */
+  readonly said: Array<Promise<string | undefined>>
+  /** Reads the next plan, which answers what this one could not hear any more. */
+  readonly follow: (planId: string) => PlanStream
 }
+
+/** The text that a running plan has heard, if that is what the answer begins with. */
+const entryOf = ({ value }: IteratorResult<PlanFrame, undefined>): string | undefined =>
+  value?.event === "inbox.accepted" ? value.data.entry_id : undefined
 
 /** Starts and finds the plans of chats, whose ids are the sessions, and passes decisions on. */
 export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
   /** The plans that are read here: also while they wait for a decision, so that they are not without a reader. */
   const open = new Map<string, OpenPlan>()
 
-  const keep = (chat: string, plan: PlanStream, own: unknown): OpenPlan => {
+  const keep = (
+    chat: string,
+    plan: PlanStream,
+    own: unknown,
+    { leg, said = [] }: Partial<Pick<OpenPlan, "leg" | "said">> = {}
+  ): OpenPlan => {
     const { preferences = request?.preferences } = isRequest(own) ? own : {}
-    const kept = { plan, endsWithCaller: preferences?.on_disconnect !== "continue" }
+    const follow = (planId: string) => keep(chat, bowline.attach(planId), own, { said: [] }).plan
+    const kept = { plan, endsWithCaller: preferences?.on_disconnect !== "continue", leg, said, follow }
     open.set(chat, kept)
     const forget = () => {
       if (open.get(chat) === kept) open.delete(chat)
@@ -186,7 +221,11 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
         ...(preset !== undefined && { preset }),
         ...given,
         metadata: { ...given.metadata, message_id: id.slice(0, 512) },
-        preferences: { ...(interrupts && { on_busy: "interrupt" }), ...given.preferences },
+        preferences: {
+          ...(given.preferences?.on_disconnect !== "continue" && stays),
+          on_busy: isAgain ? "reject" : interrupts ? "interrupt" : "steer",
+          ...given.preferences
+        },
         question: text,
         session_id: chat
       }
@@ -199,10 +238,29 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
       const leave = () => starting.abort(signal?.reason)
       signal?.addEventListener("abort", leave)
       if (signal?.aborted === true) leave()
-      try {
-        const kept = keep(chat, bowline.plan(asked, { signal: starting.signal }), own)
-        await kept.plan.planId
+      const begin = async (preferences: PlanRequest["preferences"]): Promise<OpenPlan> => {
+        const before = open.get(chat)
+        const plan = bowline.plan({ ...asked, ...(preferences && { preferences }) }, { signal: starting.signal })
+        const first = plan[Symbol.asyncIterator]()
+        const heard = first.next().then(entryOf)
+        const said = before?.said ?? []
+        said.push(heard.catch(() => undefined))
+        const entry = await heard
+        // From its start: what was before says in what state the plan is where the answer begins.
+        const kept =
+          entry === undefined
+            ? keep(chat, plan, own)
+            : keep(chat, bowline.attach(await plan.planId), own, { leg: { entry }, said })
+        void first.return?.()
         return kept
+      }
+      try {
+        return await begin(asked.preferences)
+      } catch (error) {
+        // It wants something else than the plan has that runs: it waits behind that.
+        const isOther = error instanceof BowlineError && error.code === "invalid_request"
+        if (!isOther || given.preferences?.on_busy !== undefined || isAgain || interrupts) throw error
+        return await begin({ ...asked.preferences, on_busy: "queue" })
       } finally {
         signal?.removeEventListener("abort", leave)
       }

@@ -1,38 +1,7 @@
 import type { Frame } from "../PlanView.ts"
 import { isPlanFrame } from "../Reduce.ts"
-import type { Failure, Final, FrameHead, Json, PlanFrame } from "../Wire.ts"
-
-type DataOf<Frame extends PlanFrame, Event> = Frame extends PlanFrame
-  ? [Extract<Frame["event"], Event>] extends [never]
-    ? never
-    : Frame["data"]
-  : never
-
-/** What a frame of this event has. */
-export type FrameData<Event extends PlanFrame["event"]> = DataOf<PlanFrame, Event>
-
-/** A stretch of text or reasoning of one attempt. `part` counts those of its kind within the attempt, from 0. */
-export interface Segment {
-  readonly kind: "text" | "reasoning"
-  readonly step: number
-  readonly attempt: number
-  readonly part: number
-  text: string
-}
-
-/** A call of a tool that has ended. */
-export interface EndedCall {
-  readonly data: FrameData<"task.finished">
-  readonly started: FrameData<"task.started">
-  /** What it gave: null for nothing, and a list where it gave several things. */
-  readonly output: Json
-  /** Somebody has rejected it: it was not made. */
-  readonly isRejected: boolean
-  /** It was shown as one that the client makes. */
-  readonly isOwn: boolean
-  /** Its progress was shown. */
-  readonly hasProgress: boolean
-}
+import type { FrameHead, Json, PlanFrame } from "../Wire.ts"
+import type { Dialect, FrameData, Segment } from "./Dialect.ts"
 
 interface Running {
   readonly started: FrameData<"task.started">
@@ -40,62 +9,40 @@ interface Running {
   hasProgress: boolean
 }
 
-/** What can be said of a call in every protocol. */
-export const errorOf = ({ error, state }: FrameData<"task.finished">): string =>
-  error?.message ?? `The call is ${state}`
-
-/** What is said of a call that waits for a person when its plan ends. */
-export const neverMade = "The plan ended before the call was made"
-
 const outputOf = (artifacts: ReadonlyArray<Json>): Json => (artifacts.length > 1 ? artifacts : (artifacts[0] ?? null))
 
-/** How a UI protocol says what happens in a plan: each method gives the events for it. */
-export interface Dialect<Event> {
-  /** The stream begins. `step` is the one that is open where the stream goes on with a plan that the client has seen before. */
-  begin(head: FrameHead & { readonly model: string | null }, step: number | undefined): ReadonlyArray<Event>
-  startStep(step: number): ReadonlyArray<Event>
-  endStep(step: number): ReadonlyArray<Event>
-  open(segment: Segment): ReadonlyArray<Event>
-  add(segment: Segment, delta: string): ReadonlyArray<Event>
-  close(segment: Segment): ReadonlyArray<Event>
-  /** Takes back segments of the step that runs; `kept` are its others. */
-  retract(removed: ReadonlyArray<Segment>, kept: ReadonlyArray<Segment>): ReadonlyArray<Event>
-  /** Shows a call, before it is made or decided about. `parent` is the text of its step, `isOwn` says that the client is to make it. */
-  show(
-    call: FrameData<"task.started" | "approval.requested">,
-    parent: Segment | undefined,
-    isOwn: boolean
-  ): ReadonlyArray<Event>
-  start(call: FrameData<"task.started">): ReadonlyArray<Event>
-  progress(data: FrameData<"task.progress">, started: FrameData<"task.started">): ReadonlyArray<Event>
-  finish(call: EndedCall): ReadonlyArray<Event>
-  request(data: FrameData<"approval.requested">): ReadonlyArray<Event>
-  resolve(data: FrameData<"approval.resolved">): ReadonlyArray<Event>
-  /** The plan has ended before somebody decided about the call. */
-  settle(data: FrameData<"approval.requested">): ReadonlyArray<Event>
-  /** The client is to make a call that was shown when an approval was asked for. */
-  hand(call: FrameData<"task.started">): ReadonlyArray<Event>
-  /** The stream ends, while the plan waits for decisions about these calls, or for results of the client. */
-  pause(waiting: ReadonlyArray<FrameData<"approval.requested">>): ReadonlyArray<Event>
-  complete(final: Final): ReadonlyArray<Event>
-  fail(failure: Pick<Failure, "code" | "message" | "reason">): ReadonlyArray<Event>
+/** The part of a plan that one stream shows: without any of these it is the whole plan. */
+export interface Leg {
+  /** It begins behind the approval requests of these calls, which were decided about. */
+  readonly decided?: Iterable<string> | undefined
+  /** It begins where these calls, whose results were given, have waited for them. */
+  readonly given?: Iterable<string> | undefined
+  /** It begins where the plan accepts this entry: what the person has said to it. */
+  readonly entry?: string | undefined
+  /** It ends where the plan accepts this entry: another stream shows the rest. */
+  readonly until?: string | undefined
 }
 
 /**
- * Turns the frames of a plan into the events of a UI protocol. Behind the end, and behind a pause, it gives none. With `behind` it first
- * gives none either: the client has seen the plan up to the approval requests of these calls, and up to where the calls that it has `given`
- * results of have waited for them.
+ * Turns the frames of a plan into the events of a UI protocol. In front of its leg, behind the end, and behind a pause, it gives none. Where the plan has
+ * completed before it could hear the entry of its leg, the frames of the plan that it has `movedTo` come next.
  */
 export class UiFold<Event> {
   isOver = false
+  /** The plan that answers the entry of the leg in place of the one that was read. */
+  movedTo: string | undefined
   readonly #dialect: Dialect<Event>
   readonly #behind: Set<string>
   readonly #given: ReadonlySet<string>
+  readonly #entry: string | undefined
+  #until: string | undefined
   #hasBegun = false
   #model: string | null = null
   #step: number | undefined
   /** Those of the step that runs. */
   #segments: ReadonlyArray<Segment> = []
+  /** Those of the step that runs which an earlier leg has shown. */
+  #before: ReadonlyArray<Segment> = []
   #open: Segment | undefined
   readonly #shown = new Set<string>()
   readonly #running = new Map<string, Running>()
@@ -105,12 +52,15 @@ export class UiFold<Event> {
   readonly #awaited = new Set<string>()
   readonly #rejected = new Set<string>()
 
-  constructor(dialect: Dialect<Event>, behind: Iterable<string> = [], given: Iterable<string> = []) {
+  constructor(dialect: Dialect<Event>, { decided = [], entry, given = [], until }: Leg = {}) {
     this.#dialect = dialect
     this.#given = new Set(given)
+    this.#entry = entry
+    this.#until = until
     this.#behind = new Set([
-      ...Array.from(behind, (call) => `approval.requested ${call}`),
-      ...Array.from(this.#given, (call) => `waiting ${call}`)
+      ...Array.from(decided, (call) => `approval.requested ${call}`),
+      ...Array.from(this.#given, (call) => `waiting ${call}`),
+      ...(entry === undefined ? [] : [`inbox.accepted ${entry}`])
     ])
   }
 
@@ -120,10 +70,27 @@ export class UiFold<Event> {
     if (this.#behind.size === 0) return this.#read(frame)
     const step = this.#step
     const events = this.#read(frame)
-    if ("task_id" in frame.data) this.#behind.delete(`${frame.event} ${frame.data.task_id}`)
+    const { data, event } = frame
+    if ("task_id" in data) this.#behind.delete(`${event} ${data.task_id}`)
+    if ("entry_id" in data) this.#behind.delete(`${event} ${data.entry_id}`)
     if (this.#behind.size > 0 && !this.isOver) return []
-    const begun = this.#dialect.begin({ ...frame.data, model: this.#model }, step)
+    if (this.#entry !== undefined && !this.isOver) return this.#beginBehindEntry(data)
+    const begun = this.#dialect.begin({ ...data, model: this.#model }, step)
     return this.isOver ? [...begun, ...events] : begun
+  }
+
+  /** The client shows what follows apart from what it has shown: what is open there begins anew. */
+  #beginBehindEntry(head: FrameHead): ReadonlyArray<Event> {
+    this.#open = undefined
+    this.#before = this.#segments
+    this.#segments = []
+    this.#shown.clear()
+    return [
+      ...this.#begin(head),
+      ...(this.#step === undefined ? [] : this.#dialect.startStep(this.#step)),
+      ...Array.from(this.#waiting.values()).flatMap((call) => [...this.#show(call), ...this.#dialect.request(call)]),
+      ...Array.from(this.#running.values()).flatMap(({ started }) => this.#showStarted(started))
+    ]
   }
 
   /** Whether nothing goes on before somebody decides about a call, or gives its result, beside those that were decided just now. */
@@ -141,8 +108,18 @@ export class UiFold<Event> {
 
   /** Ends the stream while only a decision or a result is waited for. The plan goes on. */
   pause(decided: ReadonlySet<string>): ReadonlyArray<Event> {
-    this.isOver = true
-    return [...this.#endStep(), ...this.#dialect.pause(this.#undecided(decided))]
+    return this.#leave("waits", this.#undecided(decided))
+  }
+
+  /** The frames of the plan that it has `movedTo` come from now on, up to this entry. */
+  follow(until?: string): void {
+    this.movedTo = undefined
+    this.#until = until
+  }
+
+  /** Ends the stream where the person says something: another one shows what the plan answers to that. */
+  end(): ReadonlyArray<Event> {
+    return this.#leave("said")
   }
 
   /** Ends the stream for a reason that is not the plan's own. */
@@ -150,6 +127,11 @@ export class UiFold<Event> {
     if (this.isOver) return []
     this.isOver = true
     return [...this.#close(), ...this.#dialect.fail({ code, message })]
+  }
+
+  #leave(why: "waits" | "said", waiting: ReadonlyArray<FrameData<"approval.requested">> = []): ReadonlyArray<Event> {
+    this.isOver = true
+    return [...this.#endStep(), ...this.#dialect.pause(waiting, why)]
   }
 
   #undecided(decided: ReadonlySet<string>) {
@@ -160,7 +142,7 @@ export class UiFold<Event> {
     switch (frame.event) {
       case "plan":
         this.#model = frame.data.model
-        return this.#begin(frame.data)
+        return this.#hasBegun ? this.#dialect.follow(frame.data) : this.#begin(frame.data)
       case "step": {
         const ended = this.#endStep()
         this.#step = frame.data.step
@@ -190,9 +172,14 @@ export class UiFold<Event> {
         return this.#dialect.resolve(frame.data)
       case "waiting":
         return this.#wait(frame.data)
-      case "final":
+      case "inbox.accepted":
+        return frame.data.entry_id === this.#until ? this.#leave("said") : []
+      case "final": {
+        this.movedTo = frame.data.moved?.find(({ entry_id }) => entry_id === this.#entry)?.plan_id
+        if (this.movedTo !== undefined) return this.#endStep()
         this.isOver = true
         return [...this.#endStep(), ...this.#dialect.complete(frame.data)]
+      }
       case "error":
         return this.#fail(frame.data)
       default:
@@ -211,7 +198,8 @@ export class UiFold<Event> {
       open.text += delta
       return this.#dialect.add(open, delta)
     }
-    const part = this.#segments.filter((segment) => segment.kind === kind && segment.attempt === attempt).length
+    const earlier = [...this.#before, ...this.#segments]
+    const part = earlier.filter((segment) => segment.kind === kind && segment.attempt === attempt).length
     const segment = { kind, step, attempt, part, text: delta }
     const closed = this.#close()
     this.#open = segment
@@ -226,10 +214,12 @@ export class UiFold<Event> {
   }
 
   #retract({ attempt, step }: FrameData<"text.retract">): ReadonlyArray<Event> {
-    const removed = this.#segments.filter((segment) => segment.step === step && segment.attempt === attempt)
+    const isRemoved = (segment: Segment) => segment.step === step && segment.attempt === attempt
+    const removed = [...this.#before, ...this.#segments].filter(isRemoved)
     if (removed.length === 0) return []
     const closed = this.#close()
-    this.#segments = this.#segments.filter((segment) => !removed.includes(segment))
+    this.#before = this.#before.filter((segment) => !isRemoved(segment))
+    this.#segments = this.#segments.filter((segment) => !isRemoved(segment))
     return [...closed, ...this.#dialect.retract(removed, this.#segments)]
   }
 
@@ -237,6 +227,7 @@ export class UiFold<Event> {
     const step = this.#step
     const closed = this.#close()
     this.#step = undefined
+    this.#before = []
     this.#segments = []
     return step === undefined ? closed : [...closed, ...this.#dialect.endStep(step)]
   }
@@ -250,8 +241,12 @@ export class UiFold<Event> {
 
   #start(started: FrameData<"task.started">): ReadonlyArray<Event> {
     this.#running.set(started.task_id, { started, artifacts: [], hasProgress: false })
+    return this.#showStarted(started)
+  }
+
+  #showStarted(started: FrameData<"task.started">): ReadonlyArray<Event> {
     // One that is refused never gets to the client.
-    if (started.kind === "client") return []
+    if (started.kind === "client") return this.#awaited.has(started.task_id) ? this.#show(started, true) : []
     return [...this.#show(started), ...this.#dialect.start(started)]
   }
 

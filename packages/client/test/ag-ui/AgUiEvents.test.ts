@@ -26,7 +26,7 @@ const fold = (
   messages: ReadonlyArray<AgUiEvents.AgUiMessage> = [question],
   behind = ""
 ) => {
-  const events = AgUiEvents.make({ ...run, messages }, behind)
+  const events = AgUiEvents.make({ ...run, messages }, { decided: behind })
   return frames.flatMap((frame): ReadonlyArray<unknown> => events.next(frame))
 }
 

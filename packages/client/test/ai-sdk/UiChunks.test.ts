@@ -22,7 +22,7 @@ import {
 const none: ReadonlySet<string> = new Set()
 
 const fold = (frames: ReadonlyArray<Frame>, behind: ReadonlyArray<string> = []): ReadonlyArray<unknown> => {
-  const chunks = UiChunks.make(behind)
+  const chunks = UiChunks.make({ decided: behind })
   return frames.flatMap((frame) => chunks.next(frame))
 }
 
@@ -272,7 +272,7 @@ describe("calls of the client's own tools", () => {
       started("other"),
       finished("other", "completed")
     ]
-    const [chunks, behind] = [UiChunks.make(), UiChunks.make([], ["mine"])]
+    const [chunks, behind] = [UiChunks.make(), UiChunks.make({ given: ["mine"] })]
     const waits = frames.map((frame) => {
       chunks.next(frame)
       behind.next(frame)
@@ -311,7 +311,7 @@ describe("calls of the client's own tools", () => {
       ...mine,
       providerExecuted: false
     })
-    const chunks = UiChunks.make([], ["mine"])
+    const chunks = UiChunks.make({ given: ["mine"] })
     const rest = [...frames, waiting("mine"), finished("mine", "completed"), step(2)].flatMap((frame) =>
       chunks.next(frame)
     )

@@ -1,5 +1,5 @@
 import type { Frame } from "../../src/Bowline.ts"
-import type { FrameData } from "../../src/ui/UiFold.ts"
+import type { FrameData } from "../../src/ui/Dialect.ts"
 import type { PlanFrame } from "../../src/Wire.ts"
 
 const head = { plan_id: "plan_1", session_id: "ses_1", at: "2026-01-01T00:00:00.000Z" }
