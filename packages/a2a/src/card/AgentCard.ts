@@ -25,6 +25,7 @@ const CardSkill = Schema.Struct({
 export const AgentCard = Schema.Struct({
   id: Schema.optionalKey(Schema.Json),
   name: word,
+  description: word,
   url: word,
   preferredTransport: word,
   additionalInterfaces: list(Schema.Struct({ url: word, transport: word })),

@@ -52,7 +52,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         if (refusal !== undefined && known === undefined) return yield* new PeerError({ reason: refusal })
         const asked = Effect.mapError(cards.get(endpoint), ({ reason }) => new PeerError({ reason }))
         const { card } = known ?? (yield* asked)
-        return { skills: skillsOf(card), did: didOf(card) }
+        return { skills: skillsOf(card), description: card.description ?? null, did: didOf(card) }
       }),
       call: Effect.fnUntraced(function* (call, onEvent) {
         const { agent, continues, isHandedOver, resumes, route } = call

@@ -1,4 +1,5 @@
 import { Effect, Schema } from "effect"
+import { ToolEffect } from "../tool/TaskState.ts"
 
 /** How a peer speaks A2A. */
 export const Dialect = Schema.Literals(["a2a-1.0", "a2a-0.3", "bindu"])
@@ -79,8 +80,15 @@ export const Skill = Schema.Struct({
   timeout_ms: Schema.optionalKey(TimeoutMs),
   idempotent: Schema.optionalKey(Schema.Boolean),
   polling: Schema.optionalKey(Schema.Boolean),
-  approval: Schema.optionalKey(Schema.Literals(["never", "always"]))
-})
+  approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
+  effect: Schema.optionalKey(ToolEffect)
+}).check(
+  Schema.makeFilter(({ effect, polling }) =>
+    polling === true && effect !== undefined
+      ? { path: ["effect"], issue: "Expected no effect of a skill that is polling" }
+      : undefined
+  )
+)
 export type Skill = typeof Skill.Type
 
 /** A decentralized identifier (W3C DID): `did:<method>:<id>`. */

@@ -9,7 +9,7 @@ export const ApprovalPreference = Schema.Literals(["never", "sensitive", "always
 export type ApprovalPreference = typeof ApprovalPreference.Type
 
 /** Why a call needs an approval. */
-export const ApprovalReason = Schema.Literals(["sensitive", "always", "skill", "description_changed"])
+export const ApprovalReason = Schema.Literals(["sensitive", "always", "skill", "description_changed", "maybe_done"])
 export type ApprovalReason = typeof ApprovalReason.Type
 
 /** What a person decides about a call, with a note for the model. */

@@ -86,7 +86,8 @@ export const PlanEvent = Schema.Union([
     remote_task_id: Schema.NullOr(Schema.String),
     remote_context_id: Schema.NullOr(Schema.String),
     duration_ms: Schema.Int,
-    error: Schema.optionalKey(TaskError)
+    error: Schema.optionalKey(TaskError),
+    repeat_of: Schema.optionalKey(TaskId)
   }),
   event("approval.requested", {
     task_id: TaskId,
@@ -95,7 +96,8 @@ export const PlanEvent = Schema.Union([
     agent: Schema.NullOr(Schema.String).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
     input: Schema.Json,
     expires_at: Schema.String,
-    why: ApprovalReason
+    why: ApprovalReason,
+    data: Schema.optionalKey(Schema.Json)
   }),
   event("approval.resolved", { task_id: TaskId, ...GivenDecision.fields }),
   event("inbox.accepted", { entry_id: EntryId, by: CallerName, text: Schema.String }),

@@ -3,6 +3,7 @@ import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
 import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
+import { ToolEffect } from "../tool/TaskState.ts"
 import { PlanId } from "./Plan.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
@@ -116,7 +117,8 @@ export const ClientTool = Schema.Struct({
   input_schema: Schema.Record(Schema.String, Schema.Json),
   output_schema: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
-  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs)
+  wait_timeout_ms: Schema.optionalKey(WaitTimeoutMs),
+  effect: Schema.optionalKey(ToolEffect)
 })
 export type ClientTool = typeof ClientTool.Type
 

@@ -25,6 +25,13 @@ export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict")
   }
 }
 
+/** The plan is over for longer than its events are kept. What it has come to stays as long as its session. */
+export class EventsExpired extends Data.TaggedError("EventsExpired") {
+  override get message(): string {
+    return "The events of the plan are no longer kept: GET /plans/{id} has what it has come to"
+  }
+}
+
 /** A decision comes too late: another one stands, or the plan is over. */
 export class ApprovalConflict extends Data.TaggedError("ApprovalConflict")<{
   readonly standing: GivenDecision | undefined

@@ -1,5 +1,5 @@
 import * as JsonText from "@bowline/domain/unstable/json/JsonText"
-import { Option, Result, Schema, SchemaIssue } from "effect"
+import { Option, Predicate, Result, Schema, SchemaIssue } from "effect"
 import type { Issue } from "./Problem.ts"
 
 /** Of a body with more values only the first wrong field is looked for: each one costs 10 µs, in which nobody else is served. */
@@ -35,14 +35,34 @@ export const fromSchema = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
     return { path, message: command.test(path) ? noCommand : message }
   })
 
+/** How the text of a body writes half of a surrogate pair: UTF-8 itself has none. */
+const surrogate = /\\u[dD][89a-fA-F]/
+
+const isHalved = (text: string): boolean => !text.isWellFormed()
+
+/** The texts of a value, and the names of its fields, that have half of a surrogate pair. */
+const halvedTexts = (value: unknown, path: ReadonlyArray<PropertyKey> = []): ReadonlyArray<Issue> => {
+  if (Predicate.isString(value)) {
+    return isHalved(value)
+      ? [{ path: formatPath(path), message: "Expected whole characters: it has half of a surrogate pair" }]
+      : []
+  }
+  if (Array.isArray(value)) return value.flatMap((item, index) => halvedTexts(item, [...path, index]))
+  if (!Predicate.isObject(value)) return []
+  return Object.entries(value).flatMap(([key, item]) => [
+    ...halvedTexts(key, [...path, key]),
+    ...halvedTexts(item, [...path, key])
+  ])
+}
+
 const parse = Option.liftThrowable((text: string): unknown => JSON.parse(text))
 
 /**
  * Decodes the JSON text of a body to its `value`, strictly, and gives the parsed JSON that was `sent`: a field that the schema does not have is wrong, as are more than 64 levels of nesting or more
  * than 50,000 values, which are counted before the text is parsed. Names every field that is wrong, or the first one, where the body has more
- * than 5,000 values.
+ * than 5,000 values. Half of a surrogate pair is wrong, too: readers of JSON and databases disagree about it (RFC 8259, section 8.2), unless its texts may be `any`.
  */
-export const decodeJson = <A>(schema: Schema.ConstraintDecoder<A>) => {
+export const decodeJson = <A>(schema: Schema.ConstraintDecoder<A>, texts: "whole" | "any" = "whole") => {
   const decode = (errors: "all" | "first") => Schema.decodeUnknownResult(schema, { errors, onExcessProperty: "error" })
   const decodeAll = decode("all")
   const decodeFirst = decode("first")
@@ -52,9 +72,11 @@ export const decodeJson = <A>(schema: Schema.ConstraintDecoder<A>) => {
     const body = parse(text)
     if (Option.isNone(body)) return Result.fail([{ path: "", message: "Expected JSON" }])
     const sent = body.value
-    return Result.mapBoth((values > maxThorough ? decodeFirst : decodeAll)(sent), {
-      onFailure: fromSchema,
+    const halved = texts === "whole" && surrogate.test(text) ? halvedTexts(sent) : []
+    const decoded = Result.mapBoth((values > maxThorough ? decodeFirst : decodeAll)(sent), {
+      onFailure: (error) => [...fromSchema(error), ...halved],
       onSuccess: (value) => ({ sent, value })
     })
+    return halved.length === 0 || Result.isFailure(decoded) ? decoded : Result.fail(halved)
   }
 }

@@ -18,6 +18,7 @@ export const problems = {
   entry_taken: { status: 409, retryable: false, title: "The entry was taken" },
   inbox_full: { status: 409, retryable: true, title: "The inbox is full" },
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
+  events_expired: { status: 410, retryable: false, title: "The events are no longer kept" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
   rate_limited: { status: 429, retryable: true, title: "The caller has made too many requests" },
@@ -93,6 +94,9 @@ export const EntryRefused = of("EntryRefused", "The plan does not take the entry
   "inbox_full",
   "session_busy",
   "idempotency_conflict"
+])
+export const EventsExpired = of("EventsExpired", "The plan is over for longer than its events are kept", [
+  "events_expired"
 ])
 export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
 export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [

@@ -9,6 +9,7 @@ import { Authorization } from "../api/Authorization.ts"
 import { Instant, pageEnd, pageQuery, Parameter } from "../api/PageQuery.ts"
 import {
   Forbidden,
+  EventsExpired,
   HopsExceeded,
   IdempotencyConflict,
   Internal,
@@ -98,6 +99,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         InvalidRequest,
         SessionBusy,
         IdempotencyConflict,
+        EventsExpired,
         PayloadTooLarge,
         UnsupportedMediaType,
         HopsExceeded,
@@ -164,13 +166,13 @@ export class PlansApi extends HttpApiGroup.make("plans")
       headers: { "last-event-id": Schema.optionalKey(Seq) },
       query: { after: Schema.optionalKey(Seq) },
       success: frames,
-      error: [InvalidRequest, NotFound, ...failures]
+      error: [InvalidRequest, NotFound, EventsExpired, ...failures]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "A plan's events",
         description:
           "From the start, or after `Last-Event-ID` (or `after`), live to the end. At the end of a plan that is over: an " +
-          "empty 200; past the last event: 400."
+          "empty 200; past the last event: 400. 410 if the plan is over for longer than `BOWLINE_EVENTS_TTL`."
       })
     ),
     HttpApiEndpoint.post("cancel", "/plans/:id/cancel", {

@@ -54,6 +54,26 @@ describe("Issues", () => {
     assert.notInclude(JSON.stringify(found), "planted-secret")
   })
 
+  it("names each text and each name with half of a surrogate pair beside what else is wrong, unless any text may come", () => {
+    const message = "Expected whole characters: it has half of a surrogate pair"
+    const body = {
+      question: "cut \ud83d",
+      metadata: { "a\udc00": "b", whole: "🪢" },
+      history: [{ role: "user", content: "\ud83d" }]
+    }
+    assert.deepStrictEqual(issues(body), [
+      { path: "question", message },
+      { path: 'metadata["a\\udc00"]', message },
+      { path: "history[0].content", message }
+    ])
+    assert.deepStrictEqual(issues({ question: 1, metadata: { a: "\ud83d" } }), [
+      { path: "question", message: "Expected string" },
+      { path: "metadata.a", message }
+    ])
+    assert.deepStrictEqual(issues({ question: "🪢 \\ud83d" }), [])
+    assert.isTrue(Result.isSuccess(decodeJson(PlanRequest, "any")(JSON.stringify(body))))
+  })
+
   it("accepts 64 levels of nesting, and not one more", () => {
     // The body, `agents`, the agent, `skills`, the skill and `input_schema` are six of them.
     const body = (levels: number) => ({

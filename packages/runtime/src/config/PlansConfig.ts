@@ -87,6 +87,8 @@ export class PlansConfig extends Context.Service<
     readonly approvals: ApprovalRules
     /** Calls of one step that run at once. */
     readonly toolConcurrency: number
+    /** How many tools are declared to the model, all of them; with more, it searches them. */
+    readonly declareAtMost: number
     /** The limit of each call, besides those of the request and of its tool. */
     readonly toolTimeout: Duration.Duration
     /** Undefined for a caller that has none. */
@@ -125,6 +127,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   loop: { failures: 3, repeats: 5, pairs: 4 },
   approvals: { isAlways: () => false, isSensitive: () => false },
   toolConcurrency: 8,
+  declareAtMost: 64,
   toolTimeout: Duration.hours(6),
   budgetOf: () => undefined
 }

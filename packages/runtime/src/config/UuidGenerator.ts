@@ -1,7 +1,10 @@
 import { Context } from "effect"
-import { randomUUID } from "node:crypto"
+import { uuidV7Unsafe } from "effect/crypto/SecureRandom"
 
-/** Where ids come from. A test that needs the same ids on every run brings its own. */
+/**
+ * Where ids come from: UUIDs of version 7, each behind those that this process has made before, so that what a store adds stands at the end of its
+ * indexes. They tell when they were made, and are no secrets. A test that needs the same ids on every run brings its own.
+ */
 export const UuidGenerator = Context.Reference<() => string>("@bowline/runtime/config/UuidGenerator", {
-  defaultValue: () => randomUUID
+  defaultValue: () => () => uuidV7Unsafe()
 })

@@ -1,7 +1,7 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Duration, Effect, FiberMap, Latch, Option, type Scope } from "effect"
+import { Duration, Effect, Exit, FiberMap, Latch, Option, type Scope } from "effect"
 import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -115,24 +115,37 @@ export class HeldLeases {
     const { notices, ttl } = this.#parts
     const free = Latch.makeUnsafe(false)
     this.#wanted.set(session, free)
-    for (let asked = 0; ; asked++) {
-      free.closeUnsafe()
-      if (this.#isClosed) return yield* Effect.never
-      const fence = yield* this.#ask(session, listener)
-      if (Option.isSome(fence)) return fence.value
-      if (asked === 0) listener.onQueued(1)
-      // No notice tells that a lease has expired.
-      yield* Effect.timeoutOption(free.await, Math.min(pollAfter(notices), Duration.toMillis(ttl) / 3))
-    }
+    if (this.#isClosed) return yield* Effect.never
+    const first = yield* this.#ask(session, listener, false)
+    if (Option.isSome(first)) return first.value
+    listener.onQueued(1)
+    const waiting = Effect.gen({ self: this }, function* () {
+      for (;;) {
+        free.closeUnsafe()
+        if (this.#isClosed) return yield* Effect.never
+        const fence = yield* this.#ask(session, listener, true)
+        if (Option.isSome(fence)) return fence.value
+        // No notice tells that a lease has expired.
+        yield* Effect.timeoutOption(free.await, Math.min(pollAfter(notices), Duration.toMillis(ttl) / 3))
+      }
+    })
+    return yield* Effect.onExit(waiting, (exit) => (Exit.isSuccess(exit) ? Effect.void : this.#stopWaiting(session)))
   })
 
+  /** In a fiber of its own: whoever is interrupted does not wait for it. */
+  #stopWaiting(session: SessionId): Effect.Effect<void> {
+    const { releases, replica, store } = this.#parts
+    const stopping = Effect.ignore(store.stopWaiting(session, replica), { log: "Debug" })
+    return Effect.asVoid(FiberMap.run(releases, session, stopping, { onlyIfMissing: true }))
+  }
+
   /** Asks the store once, and holds the lease if it is granted. */
-  #ask(session: SessionId, { onLost }: Listener) {
+  #ask(session: SessionId, { onLost }: Listener, isWaiting: boolean) {
     const { store, replica, ttl } = this.#parts
     return Effect.uninterruptibleMask((restore) =>
       Effect.suspend(() => {
         this.#acquiring.add(session)
-        return restore(retryWhileAway(store.acquire(session, replica, ttl)))
+        return restore(retryWhileAway(store.acquire(session, replica, ttl, isWaiting)))
       }).pipe(
         Effect.tap((fence) => (Option.isNone(fence) ? Effect.void : this.hold(session, fence.value, onLost))),
         Effect.ensuring(Effect.sync(() => this.#acquiring.delete(session)))

@@ -1,8 +1,9 @@
 import { summarize } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { Context, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
+import { pageOf } from "../store/EventRow.ts"
 import { planOf } from "../store/Idempotency.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
@@ -15,7 +16,6 @@ import { gistOf, Memory, wake } from "./internal/Memory.ts"
 import type { PlanRecord } from "./internal/MemoryRecords.ts"
 import { makeCommit } from "./internal/MemoryCommits.ts"
 import { makeCreate } from "./internal/MemoryCreations.ts"
-import { pageOf } from "./internal/MemoryEvents.ts"
 import { guardOf, makeTakeOver } from "./internal/MemoryTakeOvers.ts"
 import { makeInboxStore } from "./internal/MemoryInboxes.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
@@ -63,7 +63,11 @@ const passes = ({ plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
   )
 }
 
-const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
+const makePlanStore = (
+  memory: Memory,
+  notices: Notices["Service"],
+  eventsTtl: Duration.Duration
+): PlanStore["Service"] => ({
   create: makeCreate(memory),
   guardOf: (id, replica) =>
     Effect.sync(() => {
@@ -75,7 +79,8 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const taken = memory.findKey(owner, idempotency.key, now)
       return taken === undefined ? Effect.succeedNone : Effect.asSome(planOf(taken, idempotency))
     }),
-  commit: makeCommit(memory, notices, makeCreate(memory)),
+  commit: makeCommit(memory, notices),
+  claimOf: (owner, key) => Effect.sync(() => Option.fromNullishOr(memory.claimOf(owner, key))),
   get: (owner, id) =>
     Effect.suspend(() => {
       const record = memory.plans.get(id)
@@ -112,7 +117,15 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
       return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, previewOf(question)))
     }),
-  events: (id, after, limit) => Effect.sync(() => pageOf(memory.plans.get(id)?.events ?? [], after, limit)),
+  events: (id, after, limit) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const { plan, events = [] } = memory.plans.get(id) ?? {}
+      const isKept = plan?.finished_at == null || Date.parse(plan.finished_at) > now - Duration.toMillis(eventsTtl)
+      return isKept ? pageOf(events, after, limit) : []
+    }),
+  // What it keeps is bounded, and read without a copy.
+  seal: () => Effect.void,
+  sealLeft: () => Effect.succeed(false),
   reading: (id) => {
     const count = (difference: number) =>
       Effect.sync(() => {
@@ -124,12 +137,13 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       })
     return Effect.acquireRelease(count(1), () => count(-1))
   },
-  queued: (replica) =>
-    Effect.sync(() =>
-      Array.from(memory.open.values()).flatMap((record) =>
+  abandoned: (replica) =>
+    Effect.sync(() => ({
+      queued: Array.from(memory.open.values()).flatMap((record) =>
         record.replica === replica && record.plan.state === "queued" ? [record.plan.plan_id] : []
-      )
-    ),
+      ),
+      isAny: memory.open.size > 0
+    })),
   takeOver: makeTakeOver(memory),
   requestAbort: (id, reason, isUnread = false) =>
     Effect.suspend(() => {
@@ -140,6 +154,12 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const told: Notice = { _tag: "AbortRequested", plan_id: id }
       return notices.publish(wake(record, "abort") ? [told, { _tag: "PlansLeft" }] : [told])
     }),
+  needingReaders: Effect.sync(() =>
+    Array.from(memory.open.values()).flatMap(({ needsReader, plan }) =>
+      plan.state === "waiting" && needsReader ? [plan.plan_id] : []
+    )
+  ),
+  parked: Effect.sync(() => Array.from(memory.open.values()).filter(({ plan }) => plan.state === "waiting").length),
   abortRequests: (replica) =>
     Effect.sync(() =>
       Array.from(memory.open.values()).flatMap(({ plan, replica: owner, abort }) =>
@@ -154,6 +174,8 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
 interface Options {
   /** How long a session is kept after its last plan. */
   readonly sessionTtl: Duration.Duration
+  /** How long the events of a plan are kept after its end: as long as its session, unless it is given. */
+  readonly eventsTtl?: Duration.Duration
   /** How much the store keeps, in bytes that it estimates. Above, the sessions go that nobody has used for the longest time. */
   readonly maxBytes?: number
 }
@@ -176,13 +198,17 @@ export type Stores =
   | Notices
 
 /** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
-export const layerWith = ({ sessionTtl, maxBytes = defaultBytes }: Options): Layer.Layer<Stores> =>
+export const layerWith = ({
+  sessionTtl,
+  eventsTtl = sessionTtl,
+  maxBytes = defaultBytes
+}: Options): Layer.Layer<Stores> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
       const notices = yield* Notices
       const memory = new Memory(maxBytes)
-      return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
+      return Context.make(PlanStore, makePlanStore(memory, notices, eventsTtl)).pipe(
         Context.add(TaskStore, makeTaskStore(memory)),
         Context.add(PushStore, makePushStore(memory)),
         Context.add(OverviewStore, makeOverviewStore(memory)),

@@ -3,6 +3,7 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
 import type { Preset } from "../config/Presets.ts"
+import { toolName as findTools } from "../planner/DeclaredTools.ts"
 import { maxTools } from "../planner/GatheredTools.ts"
 import { toolName as recipeTool } from "../prompt/RecipeTool.ts"
 import { toolName as waitTool } from "../tool/WaitTool.ts"
@@ -21,7 +22,8 @@ interface Rules {
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
 const reserved = new Map([
   [recipeTool, "the recipes"],
-  [waitTool, "the gateway"]
+  [waitTool, "the gateway"],
+  [findTools, "the gateway"]
 ])
 
 /** What is wrong with the schemas of skills, of tools and of the answer. If there are too many, or they are too long together, none is examined. */

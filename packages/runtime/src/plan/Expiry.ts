@@ -3,7 +3,9 @@ import { type Cause, Clock, Effect, Layer, Schedule } from "effect"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { InboxStore } from "../store/InboxStore.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
+import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
+import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 
 /** Between two sweeps, and between the batches of one: plans come first. */
 const interval = "1 minute"
@@ -12,13 +14,27 @@ const pause = "100 millis"
 /** How late the end of a wait may be. */
 const waitsEndWithin = "1 second"
 
-/** Deletes sessions, idempotency keys and known tools that have expired, and what deletions have left: at the start, and then every minute, in small batches. */
+/**
+ * Deletes sessions, idempotency keys and known tools that have expired, and what deletions have left: at the start, and then every minute, in small batches.
+ * The oldest replica also seals the plans that ended and that their processes did not seal, deletes events that are kept no longer, and counts the parked
+ * plans.
+ */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const sessions = yield* SessionStore
-    const batch = Effect.flatMap(Clock.currentTimeMillis, (now) => sessions.sweep(fromMillis(now)))
+    const plans = yield* PlanStore
+    const lock = yield* SessionLock
+    const batch = Effect.gen(function* () {
+      const now = fromMillis(yield* Clock.currentTimeMillis)
+      const isMore = yield* sessions.sweep(now)
+      return (lock.duties().isOldest && (yield* plans.sealLeft(now))) || isMore
+    })
+    const count = Effect.gen(function* () {
+      yield* PlanMetrics.parked.update(lock.duties().isOldest ? yield* plans.parked : 0, {})
+    })
     yield* batch.pipe(
       Effect.repeat({ while: (isMore) => isMore, schedule: Schedule.spaced(pause) }),
+      Effect.andThen(count),
       Effect.catchCause((cause) => Effect.logWarning("expiry_failed", cause)),
       Effect.repeat(Schedule.spaced(interval)),
       Effect.forkScoped

@@ -1,9 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Decision, GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import type { AnswerEntry, Entry, NewEntry, TextEntry } from "@bowline/domain/plan/Inbox"
+import type { Entry, NewEntry, TextEntry } from "@bowline/domain/plan/Inbox"
 import { EntryId } from "@bowline/domain/plan/Outcome"
-import type { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   ApprovalConflict,
   EntryRefused,
@@ -15,15 +15,16 @@ import {
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer, Option, Schema } from "effect"
-import { createHash } from "node:crypto"
+import { Context, Effect, Layer, Option, Schema, Struct } from "effect"
+import { isDeepStrictEqual } from "node:util"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { idempotency } from "../store/Idempotency.ts"
-import { type Accepting, InboxStore, type OpenWait, settles, type WaitId } from "../store/InboxStore.ts"
+import { type Accepting, entryOf, InboxStore, keyedId, settles, type WaitId } from "../store/InboxStore.ts"
 import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
+import { schemaOf, shapeIssues, toCheck } from "./EntryShape.ts"
 import { NewPlans } from "./NewPlans.ts"
 
 export type { InboxStore, WaitId }
@@ -76,13 +77,14 @@ export class Inbox extends Context.Service<
   {
     /**
      * Accepts an entry: from then on it is taken exactly once, or named as untaken. With the same `key` and entry it is the same entry. A text for a
-     * plan that has completed is the question of a new one, unless its `else` is `reject`.
+     * plan that has completed is the question of a new one, unless its `else` is `reject`. The `tools` of the client hold from the next step on.
      */
     readonly accept: (
       by: Decider,
       plan: PlanId,
       entry: NewEntry,
-      key?: EntryKey
+      key?: EntryKey,
+      tools?: ReadonlyArray<ClientTool>
     ) => Effect.Effect<AcceptedEntry, Refused>
     /** The plan that an entry with this key of all requests of the caller was said to. */
     readonly heardBy: (caller: CallerName, key: string) => Effect.Effect<PlanId | undefined, StorageError>
@@ -137,7 +139,7 @@ export class Inbox extends Context.Service<
       const ownerOf = ({ caller, isAdmin }: Decider) => (isAdmin ? undefined : caller)
       const idOf = ({ caller }: Decider, plan: PlanId, key: EntryKey | undefined) => {
         if (key === undefined) return EntryId.make(`entry_${uuid()}`)
-        return typeof key === "string" ? keyedId([plan, caller, key]) : keyedId([caller, key.ofCaller])
+        return typeof key === "string" ? keyedId([plan, caller, key]) : entryOf(caller, key.ofCaller)
       }
 
       /** Refuses what does not match the schema of what waits. */
@@ -158,12 +160,29 @@ export class Inbox extends Context.Service<
         }
       })
 
+      /** The tools if they are others than before. Refuses those that the plan cannot have. */
+      const newTools = Effect.fnUntraced(function* (
+        caller: CallerName,
+        plan_id: PlanId,
+        tools: ReadonlyArray<ClientTool> | undefined
+      ) {
+        if (tools === undefined || isDeepStrictEqual(tools, yield* store.toolsOf(plan_id))) return undefined
+        const { request: stored, session_id } = yield* plans.get(caller, plan_id)
+        const request = decodeRequest({ ...goingOn(stored), tools, session_id })
+        if (Option.isSome(request)) yield* newPlans.check({ caller, request: request.value })
+        return tools
+      })
+
       /** Asks the text as the next question of the session. The entry's id makes it one plan, however often it is tried. */
       const ask = Effect.fnUntraced(function* (accepting: Accepting, { text }: TextEntry, owner: CallerName) {
-        const { entry_id, plan_id } = accepting
+        const { entry_id, plan_id, tools = yield* store.toolsOf(plan_id) } = accepting
         const before = yield* plans.get(owner, plan_id)
-        const { call: _, history: __, prior_summary: ___, ...sent } = before.request ?? {}
-        const request = decodeRequest({ ...sent, question: text, session_id: before.session_id })
+        const request = decodeRequest({
+          ...goingOn(before.request),
+          question: text,
+          tools,
+          session_id: before.session_id
+        })
         if (Option.isNone(request)) return yield* secretsGone
         const { preferences } = request.value
         const asked = {
@@ -178,10 +197,11 @@ export class Inbox extends Context.Service<
         return { entry_id, plan_id: next, moved: true }
       }, Effect.uninterruptible)
 
-      const accept: Inbox["Service"]["accept"] = Effect.fnUntraced(function* (by, plan_id, entry, key) {
+      const accept: Inbox["Service"]["accept"] = Effect.fnUntraced(function* (by, plan_id, entry, key, tools) {
         yield* check(by, plan_id, entry)
         const entry_id = idOf(by, plan_id, key)
-        const accepting = { plan_id, entry_id, by: by.caller, owner: ownerOf(by), entry }
+        const along = yield* newTools(by.caller, plan_id, tools)
+        const accepting = { plan_id, entry_id, by: by.caller, owner: ownerOf(by), entry, tools: along }
         const accepted = yield* store.accept(accepting)
         if (accepted._tag === "Completed") {
           return entry.type === "text" ? yield* ask(accepting, entry, accepted.owner) : yield* Effect.die("Not a text")
@@ -193,7 +213,7 @@ export class Inbox extends Context.Service<
 
       return {
         accept,
-        heardBy: (caller, key) => store.planOf(keyedId([caller, key])),
+        heardBy: (caller, key) => store.planOf(entryOf(caller, key)),
         list: (by, plan, page) => store.list(plan, ownerOf(by), page),
         withdraw: (by, plan, entry) =>
           Effect.andThen(store.withdraw(plan, entry, ownerOf(by)), Effect.andThen(tell(plan), tell(plan, "told"))),
@@ -225,76 +245,12 @@ export class Inbox extends Context.Service<
   )
 }
 
+/** A request without what its plan alone begins with. */
+const goingOn = (request: Plan["request"]) => Struct.omit(request ?? {}, ["call", "history", "prior_summary"])
+
 const decodeRequest = Schema.decodeUnknownOption(PlanRequest)
 
 const secretsGone = new EntryRefused({
   code: "plan_over",
   message: "The plan is over, and its request had secrets that are not kept. Ask with POST /plan, in the same session"
 })
-
-/** The id, with a UUID that is always the same one for these texts. */
-const keyedId = (texts: ReadonlyArray<string>): EntryId => {
-  const hex = createHash("sha256").update(JSON.stringify(texts)).digest("hex")
-  const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
-  return EntryId.make(`entry_${uuid}`)
-}
-
-type Settling = Exclude<NewEntry, TextEntry>
-
-type Issues = ReadonlyArray<InvalidRequest["issues"][number]>
-
-const unless = (isRight: boolean, field: string, message: string): Issues =>
-  isRight ? [] : [{ path: [field], message }]
-
-/** What is wrong with the fields of an answer to a peer, a form, or a question that sends the person to a URL. */
-const answerIssues = ({ action, data, text }: AnswerEntry, { schema, url }: OpenWait): Issues => {
-  if (schema === null && url === null) {
-    return [
-      ...unless(action === undefined, "action", "Expected it only in the answer to an elicitation"),
-      ...unless(text !== undefined || data !== undefined, "text", "Expected a text, or data"),
-      ...unless(text === undefined || data === undefined, "data", "Expected either a text or data")
-    ]
-  }
-  const noText = unless(text === undefined, "text", "Expected no text: the question takes an action, and data")
-  if (url !== null) {
-    return [
-      ...noText,
-      ...unless(action !== undefined, "action", "Expected accept, decline or cancel"),
-      ...unless(data === undefined, "data", "Expected no data: the question sends the person to a URL")
-    ]
-  }
-  const isAccepted = action === undefined || action === "accept"
-  return [
-    ...noText,
-    ...unless(
-      isAccepted === (data !== undefined),
-      "data",
-      `Expected ${isAccepted ? "the content of the form" : `none with the action ${action}`}`
-    )
-  ]
-}
-
-/** What is wrong with the fields of an entry that is to settle this. */
-const shapeIssues = (entry: Settling, wait: OpenWait): Issues => {
-  if (entry.type === "answer") return answerIssues(entry, wait)
-  if (entry.type !== "decision" || entry.decision === "approve") return []
-  return [
-    ...unless(entry.input === undefined, "input", "Expected other arguments only with the decision approve"),
-    ...unless(entry.remember === undefined, "remember", "Expected it only with the decision approve")
-  ]
-}
-
-/** The part of an entry that has to match a schema. */
-const toCheck = (entry: Settling): { readonly field: string; readonly value: Schema.Json } | undefined => {
-  switch (entry.type) {
-    case "result":
-      return entry.is_error === true ? undefined : { field: "content", value: entry.content }
-    case "decision":
-      return entry.input === undefined ? undefined : { field: "input", value: entry.input }
-    case "answer":
-      return entry.data === undefined ? undefined : { field: "data", value: entry.data }
-  }
-}
-
-const schemaOf = ({ schema }: OpenWait) => Option.getOrUndefined(decodeSchema(schema))
-const decodeSchema = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Json))

@@ -1,7 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { NewMessage } from "@bowline/domain/session/Message"
 import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
-import { type PlanRequest, type ResolvedRequest, resolve } from "@bowline/domain/plan/PlanRequest"
+import type { ExternalSessionId } from "@bowline/domain/session/Session"
+import { type ClientTool, type PlanRequest, type ResolvedRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
   type IdempotencyConflict,
@@ -47,17 +48,28 @@ export interface Asked {
   readonly idempotency?: Idempotency | undefined
   /** With `false`, a key that stands for a plan already is a conflict, also with the same body. */
   readonly joins?: boolean
-  /**
-   * The caller goes on in a chat: plans of the session end as soon as nobody reads them, instead of having their grace. With
-   * `replaces` the plan takes the place of those that were asked with the same `echo`: as it is accepted, their questions and all that came after them
-   * are dropped. It is refused while another plan of the session runs.
-   */
-  readonly chat?: { readonly replaces: boolean } | undefined
+  /** The caller goes on in a chat: plans of the session end as soon as nobody reads them, instead of having their grace. */
+  readonly chat?: Chat | undefined
   /**
    * The plan runs in a session of its own, which is deleted as soon as the plan is over. It begins with what the session of the request
    * says, which keeps nothing of the plan, nor waits for it.
    */
   readonly leavesNothing?: boolean | undefined
+}
+
+/** How a question goes on in a chat. */
+export interface Chat {
+  /**
+   * The plan takes the place of those that were asked with the same `echo`: as it is accepted, their questions and all that came after them are
+   * dropped. It is refused while another plan of the session runs.
+   */
+  readonly replaces: boolean
+  /** The fields of the request that its caller has named: only these have to be as in the plan that is to hear the question. */
+  readonly named: Readonly<Record<string, unknown>>
+  /** The tools of the client, if it has named any: they hold for a plan that is to hear the question, too. */
+  readonly tools: ReadonlyArray<ClientTool> | undefined
+  /** The key of the entry that the question becomes in a plan that is to hear it. */
+  readonly keyIn: (plan: PlanId) => Effect.Effect<string, StorageError>
 }
 
 /** A request whose session, if it has one, is only read: what it says comes with the request. */
@@ -92,6 +104,11 @@ export class NewPlans extends Context.Service<
       InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | IdempotencyConflict | PlanExists | StorageError,
       R
     >
+    /** Ends the plans of a session of this name that nobody reads. One that is read runs on. */
+    readonly endUnread: (
+      caller: CallerName,
+      session: ExternalSessionId | undefined
+    ) => Effect.Effect<void, StorageError>
     /** The plan, if it runs here. Waits for a plan that this process is about to run, and that may be stored already. */
     readonly find: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
     /** Whether the plan runs here, or is about to. */
@@ -139,9 +156,8 @@ export class NewPlans extends Context.Service<
         }
       })
 
-      /** Ends the plans of a session that nobody reads. One that is read runs on: then the session is busy. */
       const endUnread = Effect.fnUntraced(
-        function* (caller: CallerName, name: string | undefined) {
+        function* (caller: CallerName, name: ExternalSessionId | undefined) {
           if (name === undefined) return
           const { session_id } = yield* sessions.find(caller, name)
           const open = yield* outdate(notices, store, caller, { session_id })
@@ -200,6 +216,7 @@ export class NewPlans extends Context.Service<
       })
 
       return {
+        endUnread,
         check: ({ caller, request, route = direct }) => Effect.asVoid(check(caller, request, route)),
         isKnown: (id) => creations.isPending(id) || running.find(id) !== undefined,
         find: (id) => Effect.map(creations.decided(id), () => running.find(id)),

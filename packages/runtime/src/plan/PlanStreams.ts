@@ -1,8 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { EntryId } from "@bowline/domain/plan/Outcome"
 import { isSettled, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import {
   type EntryRefused,
+  EventsExpired,
   type HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -15,8 +15,8 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, type Duration, Effect, Layer, Option, Schema, type Scope, Stream } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { PlanStore } from "../store/PlanStore.ts"
-import type { ReaderItem, Reading } from "../stream/LivePlan.ts"
-import type { PlanReading } from "../stream/PlanFollower.ts"
+import type { Reading } from "../stream/LivePlan.ts"
+import { type PlanReading, readFrom } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
@@ -50,21 +50,28 @@ export class PlanStreams extends Context.Service<
       asked: Asked
     ) => Effect.Effect<
       PlanReading,
-      InvalidRequest | EntryRefused | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
+      | InvalidRequest
+      | EntryRefused
+      | EventsExpired
+      | HopsExceeded
+      | SessionBusy
+      | IdempotencyConflict
+      | NotAccepting
+      | StorageError,
       Scope.Scope
     >
     /** Refuses what `start` refuses before it looks at what is stored: for a caller that drops something before it asks. */
     readonly check: (asked: Asked) => Effect.Effect<void, InvalidRequest | HopsExceeded | NotAccepting>
     /**
      * The frames of the plan after the seq `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
-     * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes. `leaveRunning` does nothing for
+     * end of a plan that is over there is nothing to read. Fails with `EventsExpired` if it ended longer ago than its events are kept. The caller is a reader until the scope closes. `leaveRunning` does nothing for
      * a plan of another replica.
      */
     readonly read: (
       caller: CallerName,
       id: PlanId,
       after: number
-    ) => Effect.Effect<PlanReading, NotFound | InvalidRequest | StorageError, Scope.Scope>
+    ) => Effect.Effect<PlanReading, NotFound | InvalidRequest | EventsExpired | StorageError, Scope.Scope>
   }
 >()("@bowline/runtime/plan/PlanStreams") {
   static readonly layer = Layer.effect(
@@ -73,7 +80,7 @@ export class PlanStreams extends Context.Service<
       const newPlans = yield* NewPlans
       const store = yield* PlanStore
       const remote = yield* RemotePlans
-      const steer = yield* Steering.make
+      const steering = yield* Steering.make
       const { streamGrace } = yield* PlansConfig
       const endUnread = yield* UnreadPlans.make
 
@@ -117,6 +124,15 @@ export class PlanStreams extends Context.Service<
         const stored = yield* store.get(caller, plan_id)
         const plan = yield* newPlans.find(plan_id)
         const [last] = after === 0 ? [] : yield* store.events(plan_id, after - 1, 1)
+        if (plan === undefined && isSettled(stored) && last === undefined) {
+          // A plan has one event from its creation on.
+          const [first] = yield* store.events(plan_id, 0, 1)
+          if (first === undefined) {
+            // Its session may have been deleted since it was found.
+            yield* store.get(caller, plan_id)
+            return yield* new EventsExpired()
+          }
+        }
         if (after > 0 && last === undefined) {
           return yield* new InvalidRequest({
             issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
@@ -133,17 +149,6 @@ export class PlanStreams extends Context.Service<
         return { ...ids, frames, isHere, connect: () => () => {}, leaveRunning: Effect.void, replaced: Effect.void }
       })
 
-      /** Reads a plan from where it has accepted the entry. */
-      const readFrom = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, entry: EntryId | undefined) {
-        const reading = yield* read(caller, plan, 0)
-        if (entry === undefined) return reading
-        const isAccepted = (item: ReaderItem) =>
-          typeof item === "object" && item.event === "inbox.accepted" && item.payload.includes(entry)
-        let isReached = false
-        const frames = Stream.filter(reading.frames, (item) => (isReached ||= isAccepted(item)) || item === "ping")
-        return { ...reading, frames }
-      })
-
       const startOrJoin = Effect.fnUntraced(function* (asked: Asked) {
         const { caller, idempotency, joins = true } = asked
         if (idempotency !== undefined && joins) {
@@ -152,8 +157,14 @@ export class PlanStreams extends Context.Service<
           if (Option.isSome(known)) return yield* read(caller, known.value, 0)
         }
         // Not earlier: a request that comes again is not said to the plan that it has started.
-        const steered = yield* steer(asked)
-        if (steered !== undefined) return yield* readFrom(caller, steered.plan_id, steered.entry_id)
+        const hearer = yield* steering.find(asked)
+        if (hearer !== undefined) {
+          // Not later: the plan is never without a reader.
+          const reading = yield* read(caller, hearer, 0)
+          const said = yield* steering.say(asked, hearer)
+          if (said?.plan_id === hearer) return readFrom(reading, said.entry_id)
+          if (said !== undefined) return yield* read(caller, said.plan_id, 0)
+        }
         return yield* newPlans.start(asked, (plan) => attach(plan, 0))
       })
 

@@ -184,7 +184,10 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
       // The database is asked until it answers: nothing can be said to the plan meanwhile.
       const how = yield* journal.settled(() => true)
       if (how === "unread") {
+        const { seen } = run.inbox
         yield* refresh(run)
+        // Somebody has asked to abort it: its process is about to hear that.
+        if (run.inbox.seen === seen) return
         continue
       }
       isParked = how === "stored"
@@ -200,7 +203,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
     { ...parking, context },
     {
       park: () => fork(turn.withPermit(park)),
-      refuse: () => fork(Effect.annotateLogs(Effect.logInfo("plan_not_parked"), { reason: "a secret is not stored" }))
+      refuse: (reason) => fork(Effect.annotateLogs(Effect.logInfo("plan_not_parked"), { reason }))
     }
   )
 

@@ -6,6 +6,7 @@ import type {
   EntryRefused,
   HopsExceeded,
   IdempotencyConflict,
+  EventsExpired,
   InvalidRequest,
   NotAccepting,
   NotFound,
@@ -101,7 +102,14 @@ export class Plans extends Context.Service<
         readonly session_id: SessionId
         readonly events: Stream.Stream<PlanEvent, StorageError>
       },
-      InvalidRequest | EntryRefused | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
+      | InvalidRequest
+      | EntryRefused
+      | EventsExpired
+      | HopsExceeded
+      | SessionBusy
+      | IdempotencyConflict
+      | NotAccepting
+      | StorageError,
       Scope.Scope
     >
     /** The presets that the caller may use. */
@@ -112,7 +120,7 @@ export class Plans extends Context.Service<
     readonly events: (
       caller: CallerName,
       id: PlanId
-    ) => Stream.Stream<PlanEvent, NotFound | InvalidRequest | StorageError>
+    ) => Stream.Stream<PlanEvent, NotFound | InvalidRequest | EventsExpired | StorageError>
     /** The plan as it is stored now. Another caller's plan is not found. */
     readonly get: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** Newest first: those of the caller, or of everybody if there is none. `session` is the gateway's id, or the caller's name of it. */

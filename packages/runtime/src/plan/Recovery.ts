@@ -8,11 +8,13 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import * as Resumption from "../planner/Resumption.ts"
 import { Notices } from "../store/Notices.ts"
 import * as PlanGist from "../store/PlanGist.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { type AbandonedPlan, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import * as TraceContext from "../telemetry/TraceContext.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
+import * as UnreadPlans from "./UnreadPlans.ts"
 import { supersede } from "./Cancellation.ts"
 import { Endings } from "./Endings.ts"
 import { NewPlans } from "./NewPlans.ts"
@@ -109,16 +111,22 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
   })
 
   return Effect.fnUntraced(
-    function* () {
+    function* (isThorough: boolean) {
       // A drain waits for plans that are being taken over, too.
       yield* running.delayDrain
       yield* lock.expectLeases
       const limit = Math.max(running.room(), leastTaken)
+      const waiting = running.queued()
+      const { isAny, queued } = yield* store.abandoned(lock.replica, isThorough)
+      // Another replica has taken over a plan that is not queued for this one any more, while this process was away. No lease tells of that, and
+      // readers here do not count there.
+      const lost = new Set(running.queued()).intersection(new Set(waiting))
+      for (const { run } of lost) if (!queued.includes(run.given.plan_id)) run.given.journal.loseLease()
       // This replica's own plans that were stored after it had stopped waiting for the answer.
-      const queued = yield* store.queued(lock.replica)
       const forgotten = queued.filter((id) => !plans.isKnown(id) && !endings.has(id))
+      if (!isAny && forgotten.length === 0) return
       const places = Math.max(running.room(), 0)
-      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten, places)
+      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten, places, isThorough)
       yield* Effect.forEach(taken, (abandoned) => logFailure(abandoned, decide(abandoned)), {
         concurrency: "unbounded",
         discard: true
@@ -129,20 +137,56 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
   )
 })
 
+/** How often the oldest replica looks at all open plans, in milliseconds; each one does so at its start. */
+const thoroughEvery = 60_000
+
+/** How often a process looks whether a plan is parked still. */
+const lookEvery = Duration.seconds(5)
+
+/** Ends the parked plans whose last readers were of a process that has died, if none of them comes back within the grace. */
+const makeEndLeft = Effect.gen(function* () {
+  const store = yield* PlanStore
+  const endUnread = yield* UnreadPlans.make
+  const { takeoverGrace } = yield* PlansConfig
+  const parked = retryWhileAway(store.needingReaders)
+  return Effect.fnUntraced(
+    function* () {
+      const until = (yield* Monotonic.now) + Duration.toMillis(takeoverGrace)
+      let left = yield* parked
+      while (left.length > 0 && (yield* Monotonic.now) < until) {
+        yield* Effect.sleep(lookEvery)
+        const still = new Set(yield* parked)
+        left = left.filter((id) => still.has(id))
+      }
+      yield* Effect.forEach(left, (id) => endUnread(id, 0), { discard: true })
+    },
+    Effect.ignore({ log: "Warn", message: "storage_failed" })
+  )
+})
+
 /**
  * Takes over plans that nobody runs, and resumes or settles them: at the start, when another replica leaves, and otherwise every
- * third of a lease, at most every 3 s.
+ * third of a lease, at most every 3 s. At the start, and on the oldest replica when another one is gone, it also looks which parked plans still have the
+ * readers that they need.
  */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const lock = yield* SessionLock
     const notices = yield* Notices
     const { leaseTtl } = yield* PlansConfig
+    const endLeft = yield* makeEndLeft
     const endings = yield* Endings.make
     const takeOver = yield* makeTakeOver(endings)
 
+    let lookedAtAll = -Infinity
+    const takeDue = Effect.gen(function* () {
+      const now = yield* Monotonic.now
+      const isThorough = now - lookedAtAll >= (lock.duties().isOldest ? thoroughEvery : Infinity)
+      yield* takeOver(isThorough)
+      if (isThorough) lookedAtAll = now
+    })
     const recover = Effect.gen(function* () {
-      if (yield* lock.isSteady) yield* takeOver()
+      if (yield* lock.isSteady) yield* takeDue
       const due = endings.due(yield* Monotonic.now)
       yield* Effect.forEach(due, (ending) => logFailure(ending.abandoned, endings.write(ending)), {
         concurrency,
@@ -152,13 +196,27 @@ export const layer = Layer.effectDiscard(
 
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))
     const someoneLeft = Latch.makeUnsafe(false)
+    const readersGone = Latch.makeUnsafe(true)
+    let others = 0
+    const countOthers = Effect.sync(() => {
+      const { isOldest, others: now } = lock.duties()
+      if (isOldest && now < others) readersGone.openUnsafe()
+      others = now
+    })
     yield* notices.subscribe(({ _tag }) => {
       if (_tag === "PlansLeft") someoneLeft.openUnsafe()
     })
     yield* recover
+    yield* readersGone.await.pipe(
+      Effect.andThen(Effect.sync(() => readersGone.closeUnsafe())),
+      Effect.andThen(endLeft()),
+      Effect.forever,
+      Effect.forkScoped
+    )
     yield* Effect.timeoutOption(someoneLeft.await, interval).pipe(
       Effect.andThen(Effect.sync(() => someoneLeft.closeUnsafe())),
       Effect.andThen(recover),
+      Effect.andThen(countOthers),
       Effect.catchCause((cause) => Effect.logWarning("recovery_failed", cause)),
       Effect.forever,
       Effect.forkScoped

@@ -5,6 +5,8 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Context, Deferred, Duration, Effect, FiberSet, Layer, Schedule, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
+import * as EndedPlans from "./EndedPlans.ts"
+import * as Parking from "./Parking.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
@@ -64,6 +66,8 @@ export class RunningPlans extends Context.Service<
      */
     readonly run: (plan: Ready, place?: Keeper.Place) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
+    /** The plans that wait here for their session, whether another process has taken them over or not. */
+    readonly queued: () => ReadonlyArray<RunningPlan>
     /**
      * Keeps a place free for one more plan until it runs, or the scope closes. There are as many places as this replica may run plans.
      * A drain waits for places, too.
@@ -92,7 +96,7 @@ export class RunningPlans extends Context.Service<
       for (const state of ["queued", "running"] as const) {
         yield* observe(PlanMetrics.plans.of({ state }), () => countOf(keeper.values(), state))
       }
-      yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
+      const readers = yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
         isStarting: keeper.isExpecting,
@@ -111,7 +115,14 @@ export class RunningPlans extends Context.Service<
             plan.awaited === undefined
               ? announce(running)
               : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
-          const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
+          const lived =
+            plan.awaited === undefined
+              ? life(plan, announceHere)
+              : Effect.ensuring(
+                  life(plan, announceHere),
+                  Effect.sync(() => readers.ended(plan_id))
+                )
+          const annotated = Effect.annotateLogs(lived, { plan_id, session_id, caller })
           return PlanSpan.ofPlan(plan)(annotated)
         }
         return keeper.run(plan_id, begin, place)
@@ -120,6 +131,7 @@ export class RunningPlans extends Context.Service<
       return {
         run,
         find: keeper.find,
+        queued: () => Array.from(keeper.values()).filter(isQueued),
         room: keeper.room,
         reserve: Effect.mapError(keeper.reserve, toRefusal),
         delayDrain: Effect.mapError(keeper.delayDrain, toRefusal),
@@ -132,6 +144,10 @@ export class RunningPlans extends Context.Service<
 
 const toRefusal = (refusal: "full" | "draining") =>
   new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
+
+/** One that ends, or is left, has written so with its last write. */
+const isQueued = ({ run: { ending, given } }: RunningPlan): boolean =>
+  given.journal.guard._tag === "Queued" && ending === undefined
 
 const countOf = (plans: Iterable<RunningPlan>, state: "queued" | "running"): number => {
   let count = 0
@@ -232,10 +248,13 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
   const requestAbort = (id: PlanId, reason: AbortReason) =>
     Effect.ignore(retryWhileAway(parts.store.requestAbort(id, reason)), { log: "Warn", message: "storage_failed" })
   const endUnread = yield* UnreadPlans.make
+  const seal = yield* EndedPlans.make
   const parking = {
     after: parts.config.resume && parts.store.isDurable ? parts.config.parkAfter : undefined,
-    mayPark: ({ given }: PlanRun, { isRead, runsOn }: LivePlan): boolean | "never" => {
-      if (!given.isKept()) return "never"
+    mayPark: ({ given, inbox }: PlanRun, { isRead, runsOn }: LivePlan): boolean | Parking.Obstacle => {
+      if (!given.isKept()) return { why: "a secret is not stored", isForGood: true }
+      if (inbox.waits.some(({ isHeld }) => isHeld))
+        return { why: "a server that asks waits for the answer at its connection", isForGood: false }
       return lock.duties().mayPark && (isRead || runsOn || given.request.preferences.on_disconnect === "continue")
     }
   }
@@ -286,6 +305,7 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
     if (run.ending?._tag === "Parked") yield* endUnread(run.given.plan_id, readOnWithin)
     if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
+      seal(run.given.plan_id)
       const permission = permissions.forCaller(caller)
       yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)
     }

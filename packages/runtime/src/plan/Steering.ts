@@ -1,13 +1,14 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
-import { Effect, Option, Schema } from "effect"
+import { Effect, Option, Schedule, Schema, Struct } from "effect"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
+import type { LivePlan } from "../stream/LivePlan.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import { Inbox } from "./Inbox.ts"
-import type { Asked } from "./NewPlans.ts"
+import { type Asked, NewPlans } from "./NewPlans.ts"
 
 /** What a request says of its own, though it is said to a plan that runs. */
 const own: ReadonlySet<string> = new Set([
@@ -25,6 +26,15 @@ const fieldsOf = (json: unknown): typeof Fields.Type =>
 
 const differs = (a: Schema.Json | undefined, b: Schema.Json | undefined): boolean =>
   canonicalJson(a ?? null) !== canonicalJson(b ?? null)
+
+/** The fields of a request that are named, and its preferences that are. */
+const pick = (sent: unknown, named: Readonly<Record<string, unknown>>): typeof Fields.Type => {
+  const [fields, preferences] = [fieldsOf(sent), fieldsOf(named["preferences"])]
+  return {
+    ...Struct.pick(fields, Object.keys(named)),
+    preferences: Struct.pick(fieldsOf(fields["preferences"]), Object.keys(preferences))
+  }
+}
 
 /** The fields of a request in which it wants something else than the plan has that is to hear it: nothing is ignored in silence. */
 const differing = (sent: unknown, { plan_id, request }: Plan): InvalidRequest["issues"] => {
@@ -54,30 +64,73 @@ const findPlan = Effect.fnUntraced(function* (caller: CallerName, name: string) 
   return (yield* first(["running", "waiting"])) ?? (yield* first(["queued"]))
 })
 
-/** Says the question to the plan of its session that is not over (`on_busy: "steer"`). Without an entry it is the question of the plan that it names. Undefined where there is none: then it is a plan of its own. */
+/** How often it is looked whether somebody still reads a plan, and the time between two looks. */
+const looks = { times: 10, schedule: Schedule.spaced("10 millis") }
+
+/** Who stops an answer and asks at once disconnects just now: only writing to the connection tells that nobody is behind it any more. */
+const staysRead = (live: LivePlan): Effect.Effect<boolean> =>
+  Effect.repeat(
+    Effect.sync(() => live.isRead),
+    { while: (isRead) => isRead, ...looks }
+  )
+
+/** Has questions heard by the plan of their session that is not over (`on_busy: "steer"`). */
 export const make = Effect.gen(function* () {
   const inbox = yield* Inbox
   const store = yield* PlanStore
+  const newPlans = yield* NewPlans
   const context = yield* Effect.context<PlanStore | SessionStore>()
 
-  return Effect.fnUntraced(
-    function* ({ caller, idempotency, request, sent }: Asked) {
-      if (request.preferences.on_busy !== "steer" || request.session_id === undefined) return undefined
-      const key = idempotency?.key
-      // One that comes again is said to the plan that has heard it, also when that is over.
-      const heard = key === undefined ? undefined : yield* inbox.heardBy(caller, key)
-      const plan_id = heard ?? (yield* Effect.provideContext(findPlan(caller, request.session_id), context))
-      if (plan_id === undefined) return undefined
-      const issues = differing(sent ?? StoredRequest.written(request), yield* store.get(caller, plan_id))
-      if (issues.length > 0) return yield* new InvalidRequest({ issues })
-      const entry = { type: "text", text: request.question, when: "boundary", else: "ask" } as const
-      const accepted = yield* inbox.accept({ caller, isAdmin: false }, plan_id, entry, key && { ofCaller: key })
-      return { plan_id: accepted.plan_id, entry_id: accepted.moved ? undefined : accepted.entry_id }
-    },
-    // The plan has failed, or its session was deleted, in the meantime.
-    Effect.catchTags({
-      NotFound: () => Effect.undefined,
-      EntryRefused: (refused) => (refused.code === "plan_over" ? Effect.undefined : Effect.fail(refused))
-    })
-  )
+  /** The plan that is to hear the question. In a chat it is one that somebody reads: others end. */
+  const findHearer = Effect.fnUntraced(function* ({ caller, chat, idempotency, request }: Asked, session: string) {
+    const find = Effect.provideContext(findPlan(caller, session), context)
+    // One that comes again is said to the plan that has heard it, also when that is over.
+    const heard = idempotency && (yield* inbox.heardBy(caller, idempotency.key))
+    const plan = heard ?? (yield* find)
+    if (plan === undefined || chat === undefined) return plan
+    const here = yield* newPlans.find(plan)
+    if (here !== undefined && (yield* staysRead(here.live))) return plan
+    yield* newPlans.endUnread(caller, request.session_id)
+    return yield* find
+  })
+
+  return {
+    /** Undefined where there is none: then the question is a plan of its own. */
+    find: Effect.fnUntraced(
+      function* (asked: Asked) {
+        const { caller, chat, request, sent } = asked
+        if (request.preferences.on_busy !== "steer" || request.session_id === undefined) return undefined
+        const plan_id = yield* findHearer(asked, request.session_id)
+        if (plan_id === undefined) return undefined
+        const written = sent ?? StoredRequest.written(request)
+        const issues = differing(
+          chat === undefined ? written : pick(written, chat.named),
+          yield* store.get(caller, plan_id)
+        )
+        return issues.length > 0 ? yield* new InvalidRequest({ issues }) : plan_id
+      },
+      // Its session was deleted in the meantime.
+      Effect.catchTag("NotFound", () => Effect.undefined)
+    ),
+    /** Without an entry the question is that of the plan that this names. Undefined where the plan cannot hear it any more. */
+    say: Effect.fnUntraced(
+      function* ({ caller, chat, idempotency, request }: Asked, plan: PlanId) {
+        const key = idempotency?.key ?? (chat && (yield* chat.keyIn(plan)))
+        const entry = { type: "text", text: request.question, when: "boundary", else: "ask" } as const
+        const accepted = yield* inbox.accept(
+          { caller, isAdmin: false },
+          plan,
+          entry,
+          key && { ofCaller: key },
+          chat?.tools
+        )
+        return { plan_id: accepted.plan_id, entry_id: accepted.moved ? undefined : accepted.entry_id }
+      },
+      // The plan has failed, or its session was deleted, in the meantime.
+      Effect.catchTags({
+        NotFound: () => Effect.undefined,
+        EntryRefused: (refused) => (refused.code === "plan_over" ? Effect.undefined : Effect.fail(refused))
+      })
+    )
+  }
 })

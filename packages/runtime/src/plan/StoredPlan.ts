@@ -103,15 +103,20 @@ const readWithin = "60 seconds"
 /** How many plans in a row begin with what the plan before could not take. */
 export const maxMoves = 10
 
-/** A plan of the same session that asks what `run` was told too late, with the same agents, servers, tools, preset and preferences. */
+/**
+ * A plan of the same session that asks what `run` was told too late, with the same agents, servers, tools, preset and preferences. It neither
+ * refuses to wait for the plans that are there already, nor ends them: its text was accepted.
+ */
 export const continuing = Effect.fnUntraced(function* (parts: Parts, run: PlanRun, texts: ReadonlyArray<StoredText>) {
   const { caller, preset, request: before, route, session_id } = run.given
   const { call: _, prior_summary: __, task_message: ___, ...request } = before
   const clock = yield* Clock.Clock
   const createdAt = clock.currentTimeMillisUnsafe()
-  const { timeout_ms } = request.preferences
-  const model = request.preferences.model ?? parts.config.model
-  const asked = { ...request, session_id, history: [], question: texts.map(({ text }) => text).join("\n\n") }
+  const preferences = { ...request.preferences, on_busy: "queue" as const }
+  const { timeout_ms } = preferences
+  const model = preferences.model ?? parts.config.model
+  const question = texts.map(({ text }) => text).join("\n\n")
+  const asked = { ...request, preferences, session_id, history: [], question }
   const start: Start = {
     plan_id: PlanId.make(`plan_${parts.uuid()}`),
     caller,

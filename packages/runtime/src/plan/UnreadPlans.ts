@@ -1,5 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { type Duration, Effect, FiberSet, type Scope } from "effect"
+import { Notices } from "../store/Notices.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
@@ -11,15 +12,22 @@ import { RemotePlans } from "../stream/RemotePlans.ts"
 export const make: Effect.Effect<
   (plan: PlanId, grace: Duration.Input) => Effect.Effect<void>,
   never,
-  PlanStore | RemotePlans | Scope.Scope
+  PlanStore | RemotePlans | Notices | Scope.Scope
 > = Effect.gen(function* () {
   const store = yield* PlanStore
   const remote = yield* RemotePlans
+  const notices = yield* Notices
   const fibers = yield* FiberSet.make()
   return (plan, grace) =>
     remote.unread(plan, grace).pipe(
       Effect.flatMap((isUnread) =>
-        isUnread ? retryWhileAway(store.requestAbort(plan, "disconnect", true)) : Effect.void
+        isUnread
+          ? Effect.andThen(
+              retryWhileAway(store.requestAbort(plan, "disconnect", true)),
+              // Something may have woken it meanwhile.
+              notices.publish([{ _tag: "Unread", plan_id: plan }])
+            )
+          : Effect.void
       ),
       Effect.ignore({ log: "Warn", message: "storage_failed" }),
       (ending) => FiberSet.run(fibers, ending),

@@ -1,12 +1,15 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import type { ApprovalReason, GivenDecision } from "@bowline/domain/plan/Approval"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
 import type { ApprovalRules } from "../config/PlansConfig.ts"
 import type { InboxStore, Settlement } from "../store/InboxStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import type { EffectClaim, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import * as ApprovalRule from "./ApprovalRule.ts"
+import * as CallEffect from "./CallEffect.ts"
 import type { Wait } from "./PlanInbox.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { Prepared } from "./PreparedCalls.ts"
@@ -16,6 +19,7 @@ type Ready = Extract<Prepared, { readonly _tag: "Ready" }>
 interface Parts {
   readonly rules: ApprovalRules
   readonly inboxes: InboxStore["Service"]
+  readonly store: PlanStore["Service"]
 }
 
 /** Requests the approval of a call, and says until when it waits. Without a reason another process has requested it already. */
@@ -23,6 +27,7 @@ const request = (
   run: PlanRun,
   { input, part, tool: { agent, inputSchema, trust } }: Ready,
   why: ApprovalReason | undefined,
+  before: EffectClaim | undefined,
   now: number
 ): Wait => {
   const { journal, request: asked, resumed } = run.given
@@ -37,22 +42,31 @@ const request = (
     journal.append([progressed], [])
     return wait
   }
-  const nothing = { message: null, data: null, url: null, mark: null }
+  const left_ms = asked.preferences.wait_timeout_ms
+  const { at, plan_id, task_id: earlier } = before ?? {}
+  const data = before === undefined ? null : { task_id: earlier ?? null, plan_id: plan_id ?? null, at: at ?? null }
+  const nothing = { message: null, data, url: null, mark: earlier ?? null, spent_ms: 0, left_ms }
   const call = { task_id, tool, agent, input, why, schema: inputSchema, expires_at }
   journal.append(
     [{ _tag: "WaitOpened", kind: "approval", round: 1, ...call, ...nothing, tool_digest, known_tool }, progressed],
-    [{ event: "approval.requested", data: { task_id, tool, agent, input, expires_at, why } }]
+    [
+      {
+        event: "approval.requested",
+        data: { task_id, tool, agent, input, expires_at, why, ...(data !== null && { data }) }
+      }
+    ]
   )
   return wait
 }
 
-const refused = ({ input, part, tool }: Ready, why: string): Prepared => ({
+const refused = ({ input, part, tool }: Ready, why: string, code?: "effect_unknown"): Prepared => ({
   _tag: "Refused",
   part,
   tool,
   state: "rejected",
   input,
-  message: `The call was not made: ${why}`
+  message: `The call was not made: ${why}`,
+  ...(code !== undefined && { code })
 })
 
 const rejected = (call: Ready, { by, note }: GivenDecision): Prepared =>
@@ -91,7 +105,8 @@ const nobody = CallerName.make("nobody")
 
 /** Whether somebody has approved all calls of the tool, for the plan or for its session. What the configuration always asks for is asked again. */
 const isRemembered = (run: PlanRun, { tool }: Ready, why: ApprovalReason, { inboxes, rules }: Parts) => {
-  if (why === "description_changed" || ApprovalRule.isAlways(tool, rules)) return Effect.succeed(false)
+  if (why === "description_changed" || why === "maybe_done" || ApprovalRule.isAlways(tool, rules))
+    return Effect.succeed(false)
   if (run.approvedTools.has(tool.name)) return Effect.succeed(true)
   return retryWhileAway(inboxes.isRemembered(run.given.session_id, tool.name))
 }
@@ -113,33 +128,59 @@ export const make = (parts: Parts) =>
   Effect.fnUntraced(function* (run: PlanRun, call: Prepared): Effect.fn.Return<Prepared, StorageError> {
     const { journal, request: asked, resumed } = run.given
     const { task_id } = call.part
-    const settled = resumed?.waits.get(task_id)?.settlement
-    if (call._tag === "Refused") return call
-    if (call._tag === "Begun") return withInput(call, settled?.given)
+    const wait = resumed?.waits.get(task_id)
     const earlier = resumed?.approvals.get(task_id)
-    const why =
-      earlier === undefined ? ApprovalRule.reasonOf(call.tool, asked.preferences.approval, parts.rules) : undefined
+    if (call._tag === "Refused") {
+      // Its tool is gone since somebody has decided about it, which is told all the same.
+      const decided = earlier !== undefined && earlier.decision === undefined && run.inbox.settlementOf(task_id)
+      if (decided) tell(run, decided)
+      return call
+    }
+    if (call._tag === "Begun") return withInput(call, wait?.decision)
+    const before = earlier === undefined ? yield* CallEffect.unknownBefore(parts.store, run, call) : undefined
+    if (before !== undefined && ApprovalRule.isUnattended(call.tool, asked.preferences.approval, parts.rules)) {
+      return refused(call, CallEffect.whyUnknown(before), "effect_unknown")
+    }
+    const why = earlier === undefined ? reasonOf(run, call, before, parts) : undefined
     if (earlier === undefined && (why === undefined || (yield* isRemembered(run, call, why, parts)))) return call
 
     // Readers have seen the decision.
-    if (earlier?.decision !== undefined && settled !== undefined) return resolve(run, call, settled)
+    if (earlier?.decision !== undefined && wait?.settlement !== undefined) {
+      return resolve(run, call, wait.settlement, markOf(wait.mark))
+    }
+    const doubted = before?.task_id ?? markOf(wait?.mark)
     const waiting = Effect.gen(function* () {
       yield* journal.keepUp
-      const settlement = yield* run.inbox.wait(request(run, call, why, yield* Clock.currentTimeMillis))
-      journal.append(run.inbox.use(settlement), [
-        { event: "approval.resolved", data: { task_id, ...decisionOf(settlement) } }
-      ])
+      const settlement = yield* run.inbox.wait(request(run, call, why, before, yield* Clock.currentTimeMillis))
+      tell(run, settlement, doubted)
       // Before the call starts: a process that dies in between has certainly not made it.
       yield* journal.flush
       return settlement
     })
-    return resolve(run, call, yield* run.stages.within("approval")(waiting))
+    return resolve(run, call, yield* run.stages.within("approval")(waiting), doubted)
   })
 
-const resolve = (run: PlanRun, call: Ready, settlement: Settlement): Prepared => {
+const reasonOf = (run: PlanRun, { tool }: Ready, before: EffectClaim | undefined, { rules }: Parts) =>
+  before === undefined ? ApprovalRule.reasonOf(tool, run.given.request.preferences.approval, rules) : "maybe_done"
+
+/** The earlier call that a decision is about, of a wait that another process has opened. */
+const markOf = (mark: string | null | undefined): TaskId | undefined => (mark == null ? undefined : TaskId.make(mark))
+
+/** Tells what was decided about a call. Who rejects it because an earlier one may have done the same, says that it has. */
+const tell = ({ given: { journal }, inbox }: PlanRun, settlement: Settlement, doubted?: TaskId): void => {
+  const { task_id } = settlement
+  const isDone = doubted !== undefined && settlement.given !== undefined && decisionOf(settlement).decision === "reject"
+  const known: ReadonlyArray<PlanChange> = isDone ? [{ _tag: "EffectEnded", task_id: doubted, state: "done" }] : []
+  journal.append(
+    [...inbox.use(settlement), ...known],
+    [{ event: "approval.resolved", data: { task_id, ...decisionOf(settlement) } }]
+  )
+}
+
+const resolve = (run: PlanRun, call: Ready, settlement: Settlement, follows?: TaskId): Prepared => {
   const decision = decisionOf(settlement)
   if (settlement.given === undefined) return refused(call, "nobody has decided about it in time.")
   if (decision.decision === "reject") return rejected(call, decision)
   remember(run, call, settlement)
-  return approved(call, settlement)
+  return approved(follows === undefined ? call : { ...call, follows }, settlement)
 }

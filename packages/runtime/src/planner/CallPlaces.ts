@@ -44,7 +44,10 @@ export class Places {
 
 /** The time that a call may take. It stands still while the call waits for somebody. */
 export class CallTime {
+  /** How much of it was left when the clock was started or stopped last. */
   #left: number
+  /** When that was. */
+  #since = 0
   #isStopped = false
   #onChange = () => {}
 
@@ -52,8 +55,15 @@ export class CallTime {
     this.#left = left
   }
 
+  /** How much of it is left while the clock is stopped. */
+  get left(): number {
+    return this.#left
+  }
+
   #set(isStopped: boolean) {
-    return Effect.sync(() => {
+    return Effect.map(Monotonic.now, (now) => {
+      if (!this.#isStopped) this.#left -= now - this.#since
+      this.#since = now
       this.#isStopped = isStopped
       this.#onChange()
     })
@@ -85,9 +95,12 @@ export class CallTime {
    */
   limit<A>(call: Effect.Effect<A>): Effect.Effect<Option.Option<A>> {
     return Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(Effect.forkDetach(restore(call), { startImmediately: true }), (fiber) =>
-        Effect.onInterrupt(restore(this.#end(fiber)), () => Fiber.interrupt(fiber))
-      )
+      Effect.flatMap(Monotonic.now, (now) => {
+        this.#since = now
+        return Effect.flatMap(Effect.forkDetach(restore(call), { startImmediately: true }), (fiber) =>
+          Effect.onInterrupt(restore(this.#end(fiber)), () => Fiber.interrupt(fiber))
+        )
+      })
     )
   }
 
@@ -100,13 +113,11 @@ export class CallTime {
           yield* change
           continue
         }
-        const since = yield* Monotonic.now
         const inTime = yield* Effect.timeoutOption(change, this.#left)
         if (Option.isNone(inTime) && fiber.pollUnsafe() === undefined) {
           fiber.interruptUnsafe()
           return Option.none()
         }
-        this.#left -= (yield* Monotonic.now) - since
       }
       return Option.some(yield* Fiber.join(fiber))
     })

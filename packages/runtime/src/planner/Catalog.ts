@@ -1,10 +1,11 @@
 import { urlsOf, type Agent, type Skill } from "@bowline/domain/peer/Agent"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
 import type { McpClient } from "../remote/McpClient.ts"
 import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import { agentsOf } from "../config/Presets.ts"
-import type { PeerClient } from "../remote/PeerClient.ts"
+import type { Discovery, PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import * as RecipeTool from "../prompt/RecipeTool.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
@@ -18,6 +19,7 @@ import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
 import type * as McpServers from "./McpServers.ts"
+import { DeclaredTools, toolName as findTools } from "./DeclaredTools.ts"
 import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredTools.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -31,9 +33,13 @@ export interface Catalog extends Remarks {
   readonly tools: ReadonlyMap<string, Tool>
   /** What the caller may not use: the model does not know of it, but an earlier process may have offered it. */
   readonly withheld: ReadonlyMap<string, Tool>
+  /** Which of them the model is told of. */
+  readonly declared: DeclaredTools
+  /** What servers and agents say of themselves, by name. */
+  readonly descriptions: ReadonlyMap<string, string>
   /** The recipes that the plan may load. */
   readonly recipes: RecipeTable
-  /** Lists the tools of the MCP servers that have changed them. Returns what the caller should know of it; undefined where none has. */
+  /** Takes in the tools that the client has now, and lists those of the MCP servers that have changed them. Returns what the caller should know of it; undefined where none has. */
   readonly refresh: Effect.Effect<ReadonlyArray<Notice> | undefined, StorageError | PlannerError>
 }
 
@@ -57,8 +63,8 @@ const isForbidden = (permission: Permission, { auth, endpoint }: Agent): boolean
 const skillsOf = (
   { peers, permission }: Given,
   agent: Agent
-): Effect.Effect<Result.Result<ReadonlyArray<Skill>, Notice>> => {
-  if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
+): Effect.Effect<Result.Result<Pick<Discovery, "description" | "skills">, Notice>> => {
+  if (agent.skills !== undefined) return Effect.succeed(Result.succeed({ skills: agent.skills }))
   if (isForbidden(permission, agent)) {
     return Effect.succeed(Result.fail(withoutCard(agent, "not_allowed", notAllowed)))
   }
@@ -69,10 +75,7 @@ const skillsOf = (
         error_type: error.reason._tag
       })
     ),
-    Effect.mapBoth({
-      onFailure: ({ message, reason }) => withoutCard(agent, reason._tag, message),
-      onSuccess: ({ skills }) => skills
-    }),
+    Effect.mapError(({ message, reason }) => withoutCard(agent, reason._tag, message)),
     Effect.result
   )
 }
@@ -88,7 +91,11 @@ export interface Given {
   /** Whether the caller may load the recipe of this name. It is asked again when a recipe is loaded. */
   readonly allowsRecipe: (name: string) => boolean
   readonly sessions: SessionStore["Service"]
+  /** With more tools than so many, not all are declared. */
+  readonly declareAtMost: number
 }
+
+type Described = Pick<Catalog, "descriptions">
 
 const nothing: Remarks = { unreachable: [], notices: [] }
 
@@ -108,37 +115,42 @@ const addRecipes = (tools: GatheredTools, run: PlanRun, given: Given): Pick<Cata
   return { ...none, notices: [{ event: "notice", data: { code: "tool_missing", message, data } }] }
 }
 
+/** Whether calls wait for the answers to what peers and servers ask. */
+const waitsForAnswers = ({ given }: PlanRun): boolean => given.request.preferences.on_input_required === "wait"
+
 /** Adds the skills of the agents of the preset and of the request to the tools. */
 const addSkills = Effect.fnUntraced(function* (
   tools: GatheredTools,
   run: PlanRun,
   given: Given
-): Effect.fn.Return<Remarks, StorageError> {
+): Effect.fn.Return<Remarks & Described, StorageError> {
   const { peers, permission, sessions } = given
   const { preset, route, session_id } = run.given
   const agents = agentsOf(run.given)
-  if (agents.length === 0) return nothing
+  const descriptions = new Map<string, string>()
+  if (agents.length === 0) return { ...nothing, descriptions }
   const left = new HandedBackTasks(yield* retryWhileAway(sessions.handedBack(session_id)))
   const found = yield* Effect.forEach(agents, (agent) => skillsOf(given, agent), {
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))
-  const waits = run.given.request.preferences.on_input_required === "wait"
-  const shared = { peers, left, route, waits }
+  const shared = { peers, left, route, waits: waitsForAnswers(run) }
   const notices: Array<Notice> = []
   const unreachable: Array<string> = []
   for (const [index, agent] of agents.entries()) {
-    const skills = found[index]
-    if (skills === undefined) continue
+    const card = found[index]
+    if (card === undefined) continue
     // What the caller may not use of an agent that it has not named is nothing to it.
     const isNamed = !preset.agents.includes(agent)
-    if (Result.isFailure(skills)) {
+    if (Result.isFailure(card)) {
       if (!isNamed && isForbidden(permission, agent)) continue
       unreachable.push(agent.name)
-      notices.push(skills.failure)
+      notices.push(card.failure)
       continue
     }
+    const { description, skills } = card.success
+    if (description != null) descriptions.set(agent.name, description)
     const missing: Array<MissingTool> = []
-    for (const skill of skills.success) {
+    for (const skill of skills) {
       const tool = PeerTools.fromSkill(shared, agent, skill)
       const reason = (agent.skills === undefined ? obstacle(skill, tools.offered.size) : undefined) ?? tools.add(tool)
       if (reason !== undefined && (isNamed || reason !== notAllowed)) missing.push({ tool: tool.name, reason })
@@ -153,23 +165,53 @@ const addSkills = Effect.fnUntraced(function* (
     if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
     tools.add(PeerTools.fromSkill(shared, agent, { id: skill }))
   }
-  return { unreachable, notices }
+  return { unreachable, notices, descriptions }
 })
 
 /** The MCP servers of the preset, then those of the request that the caller may use. */
 const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { preset, request, route } = run.given
+  const answers = waitsForAnswers(run)
   const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
   const all = [
-    ...preset.servers.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
+    ...preset.servers.map(({ connect, ...server }) => ({
+      ...server,
+      urls: [],
+      connect: connect(route, answers),
+      answers
+    })),
     ...named.map((server) => {
       const { auth, url } = server
-      return { terms: server, address: url, urls: urlsOf(url, auth), connect: mcp.client.connect(server, route) }
+      const connect = mcp.client.connect(server, route, answers)
+      return { terms: server, address: url, urls: urlsOf(url, auth), connect, answers }
     })
   ]
   // A plan that makes one call waits for no other server.
   const { call } = request
   return call === undefined ? all : all.filter(({ terms }) => terms.name === call.agent)
+}
+
+/** Offers the tools that the client runs itself, and keeps up with what it says of them. */
+const offerClients = (tools: GatheredTools, { given, inbox }: PlanRun) => {
+  let known: ReadonlyArray<ClientTool> | undefined
+  const offer = (): ReadonlyArray<Notice> | undefined => {
+    const now = inbox.tools ?? given.request.tools
+    if (now === known) return undefined
+    known = now
+    tools.remove("client")
+    const missing = now.flatMap((tool): ReadonlyArray<MissingTool> => {
+      const reason = tools.add(ClientTools.fromRequest(tool))
+      return reason === undefined ? [] : [{ tool: tool.name, reason }]
+    })
+    return noticesOf({ request: null }, missing)
+  }
+  const notices = offer() ?? []
+  // A call that another process has started needs its tool, though the client may have taken that away by now.
+  for (const { kind, state, tool } of given.resumed?.tasks ?? []) {
+    if (kind !== "client" || state !== "running" || tools.has(tool)) continue
+    tools.withheld.set(tool, ClientTools.fromRequest({ name: tool, input_schema: {} }))
+  }
+  return { notices, refresh: Effect.sync(offer) }
 }
 
 /** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the agents and of the MCP servers of preset and request, which stay connected for as long as the scope. */
@@ -181,22 +223,31 @@ export const of = Effect.fnUntraced(function* (
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
   if (run.given.request.preferences.may_wait === true) tools.add(WaitTool.tool)
-  const ofClient = run.given.request.tools.flatMap((tool): ReadonlyArray<MissingTool> => {
-    const reason = tools.add(ClientTools.fromRequest(tool))
-    return reason === undefined ? [] : [{ tool: tool.name, reason }]
-  })
+  const ofClient = offerClients(tools, run)
   const skills = yield* addSkills(tools, run, given)
   const servers = serversOf(run, given)
   const listed =
     servers.length === 0
-      ? { ...nothing, refresh: Effect.undefined }
+      ? { ...nothing, descriptions: new Map<string, string>(), refresh: Effect.undefined }
       : yield* ServerTools.addAll(tools, servers, run, given)
+  const declared = new DeclaredTools(tools.offered, given.declareAtMost)
+  const offerSearch = () => {
+    declared.changed()
+    if (declared.isSearched && !tools.has(findTools)) tools.add(declared.tool)
+  }
+  offerSearch()
   return {
     tools: tools.offered,
     withheld: tools.withheld,
+    declared,
+    descriptions: new Map([...skills.descriptions, ...listed.descriptions]),
     recipes,
     unreachable: [...skills.unreachable, ...listed.unreachable],
-    notices: [...notices, ...noticesOf({ request: null }, ofClient), ...skills.notices, ...listed.notices],
-    refresh: listed.refresh
+    notices: [...notices, ...ofClient.notices, ...skills.notices, ...listed.notices],
+    refresh: Effect.gen(function* () {
+      const told = [yield* ofClient.refresh, yield* listed.refresh].filter((notices) => notices !== undefined)
+      if (told.length > 0) offerSearch()
+      return told.length === 0 ? undefined : told.flat()
+    })
   }
 })

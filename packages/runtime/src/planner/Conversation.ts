@@ -54,6 +54,8 @@ export interface Conversation {
   readonly tools: ReadonlyMap<string, Tool>
   /** Takes in what MCP servers have changed of their tools: between two steps. */
   readonly refreshTools: Effect.Effect<void, StorageError | PlannerError>
+  /** Declares the tools that this text of the user names. */
+  readonly readNames: (text: string) => void
   /** What the caller may not use, see `Catalog`. */
   readonly withheld: ReadonlyMap<string, Tool>
   readonly prompt: PlanPrompt
@@ -107,6 +109,7 @@ const gather = Effect.fnUntraced(function* (
     sessions,
     inboxes,
     recipes,
+    declareAtMost: config.declareAtMost,
     allowsRecipe: (name) => permissionNow().recipe(name)
   })
 })
@@ -115,6 +118,9 @@ const ofSampling = ({ max_tokens, ...sampling }: Sampling): Partial<ModelRequest
   maxOutputTokens: max_tokens,
   sampling
 })
+
+/** How many of the messages that a compaction covers tell which tools were called. */
+const rememberedMessages = 200
 
 const emptySession: readonly [ReadonlyArray<Message>, SessionSummary] = [
   [],
@@ -134,7 +140,19 @@ export const begin = Effect.fnUntraced(function* (
   const [[stored, summary], [planner, known]] = run.given.isEmpty
     ? [emptySession, yield* texts]
     : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
-  const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
+  const { declared, descriptions, notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(
+    parts,
+    run,
+    known
+  )
+  if (declared.isSearched) {
+    // What a compaction covers was called, too.
+    const cursor = Math.max(summary.covered_seq - rememberedMessages, 0)
+    const page = { limit: rememberedMessages, cursor }
+    const before = summary.covered_seq === 0 ? [] : (yield* retryWhileAway(sessions.messages(session_id, page))).items
+    declared.remember([...before.filter(({ seq }) => seq <= summary.covered_seq), ...stored], plan_id)
+    declared.readNames(request.question)
+  }
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -159,12 +177,13 @@ export const begin = Effect.fnUntraced(function* (
       recipes: recipes.values(),
       delimiter,
       agents: Array.from(new Set(Array.from(tools.values()).flatMap(({ agent }) => agent ?? []))),
+      sources: declared.isSearched ? declared.sources(descriptions) : undefined,
       unreachable,
       summary: blocks(summaries),
       mustAnswer,
       responseFormat: format
     }),
-    tools: Array.from(tools.values())
+    tools: declared.list
   })
   const loop = new PlanLoop(config.loop, tools)
   const read = loop.replay(stored, plan_id)
@@ -177,10 +196,10 @@ export const begin = Effect.fnUntraced(function* (
     tools,
     withheld,
     refreshTools: Effect.map(refresh, (news) => {
-      if (news === undefined) return
-      prompt.reframe()
-      journal.append([], news)
+      if (declared.takeNews() || news !== undefined) prompt.reframe()
+      if (news !== undefined) journal.append([], news)
     }),
+    readNames: (text) => declared.readNames(text),
     prompt,
     delimiter,
     loop,

@@ -2,8 +2,8 @@ import { allowsTool, type Permission } from "../config/Permissions.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { Notice } from "./MissingTools.ts"
 
-/** How many tools a plan may be offered. */
-export const maxTools = 128
+/** How many tools a plan may have. */
+export const maxTools = 2_000
 
 export const notAllowed = "The permissions of the caller do not allow it"
 const taken = "Another tool of the plan has its name"
@@ -36,10 +36,10 @@ export class GatheredTools {
     return isAllowed ? undefined : notAllowed
   }
 
-  /** Removes the tools of all MCP servers. */
-  removeServers(): void {
+  /** Removes all tools of a kind. */
+  remove(kind: Tool["kind"]): void {
     for (const tools of [this.offered, this.withheld]) {
-      for (const { kind, name } of Array.from(tools.values())) if (kind === "mcp") tools.delete(name)
+      for (const tool of Array.from(tools.values())) if (tool.kind === kind) tools.delete(tool.name)
     }
   }
 }

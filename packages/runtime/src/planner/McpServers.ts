@@ -25,6 +25,8 @@ export interface OfferedServer {
   /** What calls connect to where a request says so: the caller has to be allowed the hosts. */
   readonly urls: ReadonlyArray<string>
   readonly connect: Effect.Effect<McpConnection, PeerError, Scope.Scope>
+  /** Whether calls wait for the answers to what the server asks. */
+  readonly answers: boolean
 }
 
 /** What a server brings to a plan: its tools, or nothing; and what the caller should know of it. */
@@ -78,7 +80,8 @@ export const toolsOf = Effect.fnUntraced(function* (
   listed: ReadonlyArray<McpTool>,
   given: Given
 ): Effect.fn.Return<Found> {
-  const { terms, urls } = server
+  const { answers, terms, urls } = server
+  const { check } = given
   const { allowed_tools, name } = terms
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
@@ -89,7 +92,7 @@ export const toolsOf = Effect.fnUntraced(function* (
   for (const tool of allowed) {
     const trust = trustOf(server, tool)
     const reason = obstacle(terms, tool, trust, given)
-    if (reason === undefined) tools.push(McpTools.fromTool(terms, urls, connection, tool, trust, given.check))
+    if (reason === undefined) tools.push(McpTools.fromTool(terms, urls, connection, tool, trust, { answers, check }))
     else missing.push({ tool: tool.name, reason })
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow

@@ -2,6 +2,7 @@ import type { EntryState } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Latch } from "effect"
@@ -16,8 +17,8 @@ export const entryChanged = (
   rest: { readonly step?: number; readonly moved_to?: PlanId } = {}
 ): PlanChange => ({ _tag: "EntryChanged", entry_id, state, step: rest.step ?? null, moved_to: rest.moved_to ?? null })
 
-/** What a call waits for, and until when (ISO 8601 in UTC). */
-export type Wait = Pick<StoredWait, "task_id" | "kind" | "round" | "expires_at">
+/** What a call waits for, and until when (ISO 8601 in UTC). `isHeld`: whoever asks waits at a connection of this process. */
+export type Wait = Pick<StoredWait, "task_id" | "kind" | "round" | "expires_at"> & { readonly isHeld?: boolean }
 
 const byText = (task_id: TaskId): Settlement => ({
   task_id,
@@ -49,6 +50,7 @@ export class PlanInbox {
   readonly #onWait: () => void
   #seen: number
   #texts: ReadonlyArray<StoredText> = []
+  #tools: ReadonlyArray<ClientTool> | undefined
   readonly #settlements = new Map<TaskId, Settlement>()
   readonly #waiting = new Map<TaskId, { readonly wait: Wait; readonly settled: Deferred.Deferred<Settlement> }>()
   /** Entries that the store may still show as accepted although the plan has used them. */
@@ -87,6 +89,11 @@ export class PlanInbox {
     return Array.from(this.#waiting.values(), ({ wait }) => wait)
   }
 
+  /** The tools that the client has from the next step on, if they are others than those of the request. */
+  get tools(): ReadonlyArray<ClientTool> | undefined {
+    return this.#tools
+  }
+
   /** The texts that the plan has not taken, in order. */
   get texts(): ReadonlyArray<StoredText> {
     return this.#texts
@@ -109,11 +116,12 @@ export class PlanInbox {
   }
 
   /** Takes in what was read of the store, and tells the plan's readers what they have not seen of it. */
-  receive({ count, settlements, texts }: InboxContent): void {
+  receive({ count, settlements, texts, tools }: InboxContent): void {
     // What comes while the plan's end is proposed is read again if that is dropped.
     if (count < this.#seen || !this.#journal.isHeard) return
     this.#seen = count
     this.#journal.read(count)
+    this.#tools = tools
     const changes: Array<PlanChange> = []
     const events: Array<PlanEvent> = []
     const known = new Set(this.#texts.map(({ entry_id }) => entry_id))
@@ -157,9 +165,9 @@ export class PlanInbox {
     else this.#urgent.closeUnsafe()
   }
 
-  /** Whether something has settled the call that it has not used. */
-  hasSettled(task_id: TaskId): boolean {
-    return this.#settlements.has(task_id)
+  /** What has settled the call, and is not used. */
+  settlementOf(task_id: TaskId): Settlement | undefined {
+    return this.#settlements.get(task_id)
   }
 
   /** Waits for what settles this question of the call. */

@@ -102,9 +102,8 @@ export class PlanRun {
     this.#hasSpoken = resumed !== undefined
     this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
     if (resumed === undefined) return
-    for (const { settlement, tool } of resumed.waits.values()) {
-      const entry = settlement?.given?.entry
-      if (entry?.type === "decision" && entry.remember !== undefined) this.approvedTools.add(tool)
+    for (const { decision, tool } of resumed.waits.values()) {
+      if (decision?.entry.remember !== undefined) this.approvedTools.add(tool)
     }
     this.tasks.inherit(resumed.tasks)
     // The plan may end before it comes to those that have not started.
@@ -208,7 +207,9 @@ export class PlanRun {
 
   /** Whether the next process can resume the plan as it is now. */
   get isResumable(): boolean {
-    return this.given.isKept() && this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
+    const canGoOn = ({ isIdempotent, isPaused, remote_task_id }: PlanTask) =>
+      isIdempotent || isPaused || remote_task_id !== null
+    return this.given.isKept() && this.tasks.open.every(([, task]) => canGoOn(task))
   }
 
   /** Hands the plan over to the next process, if that can resume it; else aborts it. */

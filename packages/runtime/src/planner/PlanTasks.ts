@@ -16,6 +16,8 @@ export interface PlanTask {
   /** Milliseconds since 1970. */
   readonly startedAt: number
   readonly isIdempotent: boolean
+  /** It waits for an answer with which any process can go on. */
+  readonly isPaused: boolean
   /** Another process started it, and no fiber of this one has resumed it yet. */
   readonly isInherited: boolean
   readonly remote_task_id: string | null
@@ -29,6 +31,8 @@ export interface TaskEnd {
   readonly state: TaskState
   readonly result: string
   readonly error?: { readonly code: string; readonly message: string }
+  /** The earlier call whose result it has. */
+  readonly repeat_of?: TaskId
 }
 
 /** What is stored and shown of a task when it starts. */
@@ -100,6 +104,7 @@ export class PlanTasks {
         ...task,
         startedAt: Date.parse(started_at),
         isIdempotent,
+        isPaused: false,
         isInherited,
         isKnown: () => true
       })
@@ -143,7 +148,8 @@ export class PlanTasks {
     for (const task_id of tasks) this.#unanswered.add(task_id)
   }
 
-  start(task: TaskStart, isIdempotent: boolean, agent: TaskAgent, progressed: PlanChange, now: number): void {
+  /** What is `also` stored, is so with the intent. */
+  start(task: TaskStart, isIdempotent: boolean, agent: TaskAgent, also: ReadonlyArray<PlanChange>, now: number): void {
     const { task_id, tool, kind, endpoint, skill, input } = task
     this.#open.add(task_id)
     this.#tasks.set(task_id, {
@@ -153,13 +159,14 @@ export class PlanTasks {
       endpoint,
       startedAt: now,
       isIdempotent,
+      isPaused: false,
       isInherited: false,
       remote_task_id: null,
       remote_context_id: null,
       isKnown: () => false
     })
     this.#journal.append(
-      [{ _tag: "TaskStarted", ...task, at: fromMillis(now) }, progressed],
+      [{ _tag: "TaskStarted", ...task, at: fromMillis(now) }, ...also],
       [{ event: "task.started", data: { task_id, tool, kind, agent: task.agent, skill, input, ...agent } }]
     )
   }
@@ -177,15 +184,20 @@ export class PlanTasks {
     this.#change(task_id, { isInherited: false })
   }
 
+  /** The call waits for an answer with which any process can go on; or it does so no longer. */
+  pause(task_id: TaskId, isPaused: boolean): void {
+    this.#change(task_id, { isPaused })
+  }
+
   /** Emits an event of an open task. Drops an event that a call emits after its task has ended, as an abandoned call may. */
   tell(event: Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>): void {
     if (this.#open.has(event.data.task_id)) this.#journal.emit(event)
   }
 
-  /** Answers a call in the history and, if it was started, ends its task. */
-  finish(task_id: TaskId, end: TaskEnd, content: string, now: number): void {
+  /** Answers a call in the history and, if it was started, ends its task. `taken` is what the call has used for that. */
+  finish(task_id: TaskId, end: TaskEnd, content: string, now: number, taken: ReadonlyArray<PlanChange> = []): void {
     const { changes, events } = this.#finished(task_id, end, content, now)
-    this.#journal.append(changes, events)
+    this.#journal.append([...taken, ...changes], events)
   }
 
   /**
@@ -201,7 +213,7 @@ export class PlanTasks {
 
   #finished(task_id: TaskId, end: TaskEnd, content: string, now: number): Finished {
     this.#unanswered.delete(task_id)
-    const { state, result, error } = end
+    const { state, result, error, repeat_of } = end
     const answer = messageOf(this.#uuid, "tool", [{ type: "tool_result", task_id, state, content }], now)
     const task = this.#tasks.get(task_id)
     if (task === undefined || !this.#open.delete(task_id)) return { changes: [answer], events: [] }
@@ -213,7 +225,14 @@ export class PlanTasks {
     // Somebody may have set the clock back, or the process that started it has another one.
     const duration_ms = Math.max(now - startedAt, 0)
     this.#measureCall(kind, state, duration_ms)
-    const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms }
+    const shown = {
+      task_id,
+      state,
+      remote_task_id,
+      remote_context_id,
+      duration_ms,
+      ...(repeat_of !== undefined && { repeat_of })
+    }
     return {
       changes: [{ _tag: "TaskFinished", task_id, state, result, error: error ?? null, at: fromMillis(now) }, answer],
       events: [{ event: "task.finished", data: error === undefined ? shown : { ...shown, error } }]

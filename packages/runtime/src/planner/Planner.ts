@@ -38,7 +38,11 @@ export class Planner extends Context.Service<
       const asker = yield* Asker
       const validator = yield* InputValidator
       const permissions = yield* Permissions
-      const approve = CallApproval.make({ rules: config.approvals, inboxes: yield* InboxStore })
+      const approve = CallApproval.make({
+        rules: config.approvals,
+        inboxes: yield* InboxStore,
+        store: yield* PlanStore
+      })
       const parts: Conversation.Parts = {
         asker,
         inboxes: yield* InboxStore,
@@ -57,6 +61,7 @@ export class Planner extends Context.Service<
         config,
         allowance: DailyAllowance.make(config, yield* PlanStore),
         validator,
+        store: yield* PlanStore,
         askStep: Step.make(asker),
         // An approval may take hours.
         admit: (run, call) =>

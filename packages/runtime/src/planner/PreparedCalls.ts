@@ -9,7 +9,15 @@ import type { StoredTask } from "../store/PlanStore.ts"
 
 /** A call before it is made: what to dispatch, or why it is refused. The model reads a `note` behind the result. */
 export type Prepared = { readonly part: ToolCallPart } & (
-  | { readonly _tag: "Ready"; readonly tool: Tool; readonly input: ToolInput; readonly note?: string }
+  | {
+      readonly _tag: "Ready"
+      readonly tool: Tool
+      readonly input: ToolInput
+      readonly note?: string
+      readonly effectKey?: string
+      /** Somebody has decided that it is made, though this earlier call may have done the same. */
+      readonly follows?: TaskId
+    }
   /** Another process has started it. Its peer has the task, or the call may be made again. */
   | {
       readonly _tag: "Begun"
@@ -17,6 +25,7 @@ export type Prepared = { readonly part: ToolCallPart } & (
       readonly input: ToolInput
       readonly task: StoredTask
       readonly note?: string
+      readonly effectKey?: string
     }
   | {
       readonly _tag: "Refused"
@@ -24,6 +33,8 @@ export type Prepared = { readonly part: ToolCallPart } & (
       readonly state: "invalid" | "rejected"
       readonly input: Schema.Json
       readonly message: string
+      /** The code of its error, if that is another one than its state. */
+      readonly code?: "effect_unknown"
     }
 )
 

@@ -38,6 +38,8 @@ export interface Resumed {
   readonly approvals: ReadonlyMap<TaskId, { readonly decision: GivenDecision | undefined }>
   /** What its calls wait for, or waited for last. */
   readonly waits: ReadonlyMap<TaskId, StoredWait>
+  /** When it was woken last, if it was parked since its last step began: ISO 8601 in UTC. */
+  readonly wokenAt: string | undefined
 }
 
 /** How many deaths a plan may have. Beyond that, the plan itself may be what kills its processes. */
@@ -73,12 +75,21 @@ const lacking: Record<Lack | "request", string> = {
   shape: "this version cannot read its request, which another version has stored"
 }
 
+type Waiting = Pick<AbandonedPlan, "inbox" | "waits">
+
+/** Whether the call waits for an answer that it has not used: then the mark of its question is all that is needed to go on with it. */
+const isPaused = ({ task_id }: StoredTask, { inbox, waits }: Waiting): boolean => {
+  const wait = waits.find((wait) => wait.task_id === task_id)
+  if (wait?.kind !== "answer" || wait.mark === null) return false
+  return wait.settlement?.given === undefined || inbox.settlements.some((unused) => unused.task_id === task_id)
+}
+
 /**
- * Why an abandoned plan cannot be resumed, if so. An open call can be resumed if its remote task id is stored, or repeated if its tool
- * is idempotent; of any other call nobody knows whether it was made.
+ * Why an abandoned plan cannot be resumed, if so. An open call can be resumed if its remote task id is stored, or if it waits for an answer, or repeated if its
+ * tool is idempotent; of any other call nobody knows whether it was made.
  */
 export const obstacle = (
-  { deaths, tasks }: Pick<AbandonedPlan, "deaths" | "tasks">,
+  { deaths, tasks, ...waiting }: Pick<AbandonedPlan, "deaths" | "tasks"> & Waiting,
   restored: Result.Result<PlanRequest, keyof typeof lacking>,
   rules: Rules
 ): string | undefined => {
@@ -90,7 +101,11 @@ export const obstacle = (
   if (deaths > maxDeaths) return `${deaths} processes died while they ran it`
   const agents = agentsOf({ preset, request })
   const open = tasks.find(
-    (task) => task.state === "running" && task.remote_task_id === null && !isIdempotent(task, agents, rules)
+    (task) =>
+      task.state === "running" &&
+      task.remote_task_id === null &&
+      !isIdempotent(task, agents, rules) &&
+      !isPaused(task, waiting)
   )
   return open === undefined ? undefined : `the effect of a call of ${open.tool} is unknown`
 }
@@ -159,8 +174,23 @@ export const read = ({
     unanswered,
     seen: new Set(tail.filter(isOfTask).map(({ payload }) => payload)),
     approvals: approvalsOf(tail),
-    waits: new Map(waits.map((wait) => [wait.task_id, wait]))
+    waits: new Map(waits.map((wait) => [wait.task_id, wait])),
+    wokenAt: tail.findLast(({ event }) => event === "woken")?.at
   }
+}
+
+/**
+ * How much of its own time, in milliseconds, an open call had used by `now`. What it waits for an answer does not count: the store has what it had used
+ * then, and it goes on with the answer, or when its plan was woken for that.
+ */
+export const spentBefore = ({ waits, wokenAt = "" }: Resumed, task: StoredTask, now: number): number => {
+  const since = (at: string) => Math.max(now - Date.parse(at), 0)
+  const { kind, spent_ms, taken_at } = waits.get(task.task_id) ?? {}
+  if (kind === "answer") {
+    const gone = taken_at == null ? 0 : since(wokenAt > taken_at ? wokenAt : taken_at)
+    return spent_ms == null ? 0 : spent_ms + gone
+  }
+  return task.remote_task_id === null ? 0 : since(task.started_at)
 }
 
 const Deltas = Schema.Struct({

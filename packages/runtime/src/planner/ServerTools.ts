@@ -4,6 +4,7 @@ import { Clock, Effect } from "effect"
 import type { InboxStore } from "../store/InboxStore.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import * as McpTools from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { type GatheredTools, maxTools, notAllowed } from "./GatheredTools.ts"
 import * as McpServers from "./McpServers.ts"
@@ -39,7 +40,7 @@ const offer = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<ReadonlyArray<Notice>, StorageError | PlannerError> {
-  tools.removeServers()
+  tools.remove("mcp")
   const notices: Array<Notice> = []
   for (const { notices: told, server, tools: own } of servers) {
     const { name } = server.terms
@@ -71,6 +72,10 @@ export const addAll = Effect.fnUntraced(function* (
   if (offered.length > 0) run.given.journal.append([run.progressed("tool")], [])
   let servers = yield* within(McpServers.connectAll(offered, given.mcp))
   const notices = yield* offer(tools, servers, run, given)
+  for (const task of run.given.resumed?.tasks ?? []) {
+    const isBegun = task.kind === "mcp" && task.state === "running"
+    if (isBegun && !tools.has(task.tool)) tools.withheld.set(task.tool, McpTools.missing(task))
+  }
   const told = new Set(notices.map(({ data }) => canonicalJson(data)))
   const isNews = ({ data }: Notice): boolean => {
     const text = canonicalJson(data)
@@ -80,6 +85,11 @@ export const addAll = Effect.fnUntraced(function* (
   }
 
   return {
+    descriptions: new Map(
+      servers.flatMap(({ connection, server }) =>
+        connection?.description == null ? [] : [[server.terms.name, connection.description] as const]
+      )
+    ),
     unreachable: servers.flatMap(({ connection, server }) => (connection === undefined ? server.terms.name : [])),
     notices,
     refresh: Effect.gen(function* () {

@@ -31,6 +31,7 @@ export interface Services {
   readonly allowance: ReturnType<typeof DailyAllowance.make>
   readonly askStep: ReturnType<typeof Step.make>
   readonly admit: ToolCalls.Options["admit"]
+  readonly store: ToolCalls.Options["store"]
 }
 
 /** What the next step has besides the conversation. */
@@ -170,7 +171,7 @@ export class StepLoop {
     const { inbox } = this.#run
     if (inbox.texts.length === 0) return Effect.succeed(false)
     return Effect.gen({ self: this }, function* () {
-      const { prompt } = this.#conversation
+      const { prompt, readNames } = this.#conversation
       const now = yield* Clock.currentTimeMillis
       const partsOf = (text: string) => [{ type: "text", text }] as const
       const said = answer === undefined ? [] : [Assembly.inOrder(answer.parts, answer.calls, [])]
@@ -183,7 +184,10 @@ export class StepLoop {
       for (const parts of said) {
         prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
       }
-      for (const { text } of taken) prompt.add({ role: "user", parts: partsOf(text) })
+      for (const { text } of taken) {
+        readNames(text)
+        prompt.add({ role: "user", parts: partsOf(text) })
+      }
       return true
     })
   }
@@ -253,7 +257,7 @@ export class StepLoop {
     const parts = calls.map(({ part }) => part)
     this.#hasCalled = true
     run.tasks.expect(parts.map(({ task_id }) => task_id))
-    const { admit, config } = this.#services
+    const { admit, config, store } = this.#services
     // No model reads the result of a plan that asks none.
     const { contextWindow } = run.given.request.call === undefined ? ModelLimits.of(config, run.model) : unbounded
     const results = yield* ToolCalls.runAll(run, calls, {
@@ -261,7 +265,8 @@ export class StepLoop {
       resultLimit: resultLimit(contextWindow),
       concurrency: config.toolConcurrency,
       timeoutMs: Duration.toMillis(config.toolTimeout),
-      admit
+      admit,
+      store
     })
     prompt.add({ role: "tool", parts: loop.results(parts, results) })
   }

@@ -9,8 +9,11 @@ import * as Monotonic from "../process/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, CallQuestion, Tool, ToolResult } from "../tool/Tool.ts"
+import type { EffectEnd, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import type { Settlement } from "../store/InboxStore.ts"
 import { CallTime, type Place, Places } from "./CallPlaces.ts"
+import * as CallEffect from "./CallEffect.ts"
+import * as Resumption from "./Resumption.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
@@ -72,6 +75,8 @@ export interface Options {
   /** The operator's limit of each call. */
   readonly timeoutMs: number
   /** Waits until a call may be made, and refuses it if it may not. */
+  /** Knows whose the effects of calls are. */
+  readonly store: PlanStore["Service"]
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
 
@@ -82,6 +87,8 @@ class StepCalls {
   readonly #places: Places
   /** Undefined if calls of the client's tools may wait side by side. */
   readonly #turns: Semaphore.Semaphore | undefined
+  /** The results of calls of the client's tools: each is taken with the end of its call. */
+  readonly #results = new Map<TaskId, Settlement>()
 
   constructor(run: PlanRun, options: Options) {
     this.#run = run
@@ -103,18 +110,16 @@ class StepCalls {
     return result
   })
 
-  readonly #make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared, place: Place) {
+  readonly #make = Effect.fnUntraced(function* (this: StepCalls, admitted: Prepared, place: Place) {
+    const prepared = CallEffect.keyed(this.#run, admitted)
     const begun = yield* Monotonic.now
     const did = yield* this.#identify(prepared)
     if (prepared._tag === "Begun") {
-      const { remote_task_id, started_at } = prepared.task
-      const { deadline, endsAt } = this.#run.given
+      const { deadline, endsAt, resumed } = this.#run.given
       // Another process has started it, by another clock. What is left of the plan says how late it is by the clock of the deadline.
       const now = deadline - (endsAt - begun)
-      // Of a call that has asked something nobody knows how long it waited for the answer.
-      const hasAsked = this.#run.given.resumed?.waits.get(prepared.part.task_id)?.kind === "answer"
-      const before = remote_task_id === null || hasAsked ? 0 : Math.max(now - Date.parse(started_at), 0)
-      return yield* this.#dispatch(prepared, place, did, begun - before)
+      const spent = resumed === undefined ? 0 : Resumption.spentBefore(resumed, prepared.task, now)
+      return yield* this.#dispatch(prepared, place, did, begun - spent)
     }
     // Before it starts: what is refused is stored with its end, or not at all.
     yield* this.#run.given.journal.keepUp
@@ -122,8 +127,8 @@ class StepCalls {
     // Another process has started a call that is refused only now.
     if (this.#run.tasks.get(prepared.part.task_id) === undefined) this.#start(prepared, did, now)
     if (prepared._tag === "Ready") return yield* this.#dispatch(prepared, place, did, begun)
-    const { state, message } = prepared
-    return this.#answer(prepared, did, { state, content: message, error: { code: state, message } }, now)
+    const { state, message, code = state } = prepared
+    return this.#answer(prepared, did, { state, content: message, error: { code, message } }, now)
   })
 
   /** Who the agent of a call is: it may have to be asked, which counts as a part of the call. */
@@ -151,7 +156,8 @@ class StepCalls {
       state: prepared._tag === "Ready" ? "running" : prepared.state
     }
     const agent = { agent_did: did?.did ?? null, agent_did_source: did?.source ?? null }
-    this.#run.tasks.start(task, tool?.isIdempotent ?? false, agent, this.#run.progressed("tool"), now)
+    const claim = prepared._tag === "Ready" ? CallEffect.claimed(prepared, now) : []
+    this.#run.tasks.start(task, tool?.isIdempotent ?? false, agent, [...claim, this.#run.progressed("tool")], now)
   }
 
   readonly #dispatch = Effect.fnUntraced(function* (
@@ -163,24 +169,29 @@ class StepCalls {
   ) {
     const { tool, input, part } = prepared
     const { tasks, given } = this.#run
-    const spent = (yield* Monotonic.now) - since
     // The intent is stored before the call leaves.
     yield* given.journal.flush
+    const limit = this.#limitOf(tool)
+    const waited = CallEffect.settle(this.#options.store, this.#run, prepared, limit - ((yield* Monotonic.now) - since))
+    const settled = yield* prepared.effectKey === undefined ? Effect.undefined : place.leave(waited)
+    if (settled !== undefined) return this.#answer(prepared, did, settled, yield* Clock.currentTimeMillis)
+    const spent = (yield* Monotonic.now) - since
     const { remote_context_id: contextId = null, remote_task_id: taskId = null } = tasks.get(part.task_id) ?? {}
     const resumes = taskId === null ? undefined : { taskId, contextId }
-    const limit = this.#limitOf(tool)
     // The peer may have finished while nobody asked.
     const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
     const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
     let hasArtifact = false
     tasks.resume(part.task_id)
-    if (left <= 0) return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis)
+    if (left <= 0) {
+      return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis, "none")
+    }
     const time = new CallTime(left)
     const wait = given.resumed?.waits.get(part.task_id)
     const call = tool.call({
       input,
       asked: wait?.kind === "answer" ? wait : undefined,
-      ask: (question) => place.leave(time.stop(this.#ask(prepared, question))),
+      ask: (question) => place.leave(time.stop(this.#ask(prepared, question, () => limit - time.left))),
       taskId: part.task_id,
       resumes,
       isHandedOver: () => this.#run.isHandedOver(part.task_id),
@@ -199,26 +210,31 @@ class StepCalls {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
       this.#show(seen, shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }
-    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis)
+    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, part.task_id))
   })
 
+  #effectOf(end: ToolResult, task_id: TaskId): EffectEnd {
+    return CallEffect.endOf(end, this.#run.tasks.get(task_id)?.remote_task_id != null)
+  }
+
   /** Opens what the call waits for, unless another process has done so, and waits for what settles it. */
-  #ask({ input, part, tool }: Dispatched, question: CallQuestion): Effect.Effect<Settlement> {
+  #ask({ input, part, tool }: Dispatched, question: CallQuestion, spent: () => number): Effect.Effect<Settlement> {
     const run = this.#run
+    const results = this.#results
     const { task_id } = part
     const { journal, request, resumed } = run.given
-    const { kind, mark, round, schema, ...shown } = question
+    const { isHeld = false, kind, mark, round, schema, ...shown } = question
     const { timeoutMs = request.preferences.wait_timeout_ms, ...said } = shown
     const known = resumed?.waits.get(task_id)
     const opened = known?.kind === kind && known.round === round ? known : undefined
-    const used = run.inbox.hasSettled(task_id) ? undefined : opened?.settlement
+    const used = run.inbox.settlementOf(task_id) === undefined ? opened?.settlement : undefined
     const open = Effect.fnUntraced(function* (expires_at: string) {
       yield* journal.keepUp
       const call = { task_id, kind, round, tool: part.tool, agent: tool.agent, input, expires_at }
       const { data = null, message = null, url = null } = said
       const rest = { why: null, schema, message, data, url, tool_digest: null, known_tool: null, mark: mark ?? null }
       journal.append(
-        [{ _tag: "WaitOpened", ...call, ...rest }, run.progressed(run.stage)],
+        [{ _tag: "WaitOpened", ...call, ...rest, spent_ms: spent(), left_ms: timeoutMs }, run.progressed(run.stage)],
         // Nobody has to do anything for the time.
         kind === "timer" ? [] : [{ event: "waiting", data: { ...call, kind, ...said } }]
       )
@@ -227,7 +243,17 @@ class StepCalls {
       const expires_at = opened?.expires_at ?? fromMillis((yield* Clock.currentTimeMillis) + timeoutMs)
       if (opened === undefined) yield* open(expires_at)
       else journal.append([run.progressed(run.stage)], [])
-      const settlement = yield* run.inbox.wait({ task_id, kind, round, expires_at })
+      run.tasks.pause(task_id, mark !== undefined)
+      const settlement = yield* run.inbox
+        .wait({ task_id, kind, round, expires_at, isHeld })
+        .pipe(
+          Effect.onInterrupt(() => Effect.sync(() => isHeld && journal.append([{ _tag: "WaitEnded", task_id }], [])))
+        )
+      run.tasks.pause(task_id, false)
+      if (kind === "result") {
+        results.set(task_id, settlement)
+        return settlement
+      }
       journal.append(run.inbox.use(settlement), [])
       // Before anything is done with it: so it is used in this call, whoever finishes that.
       yield* journal.flush
@@ -265,7 +291,14 @@ class StepCalls {
     if (!seen.delete(JSON.stringify(event.data))) this.#run.tasks.tell(event)
   }
 
-  #answer(prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart {
+  /** `effect` is what the call has done, if it was its to do. */
+  #answer(
+    prepared: Prepared,
+    did: AgentDid | null,
+    result: ToolResult,
+    now: number,
+    effect?: EffectEnd
+  ): ToolResultPart {
     const { task_id, tool } = prepared.part
     const { text } = Envelope.truncate(result.content, this.#options.resultLimit)
     const isForeign = prepared._tag !== "Refused" && fromOutside.has(prepared.tool.kind)
@@ -273,7 +306,11 @@ class StepCalls {
     const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
     const said = isForeign ? Envelope.wrap(this.#options.delimiter, source, text) : text
     const content = note === undefined ? said : `${said}\n${note}`
-    this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now)
+    const given = result.state === "timed-out" ? undefined : this.#results.get(task_id)
+    const taken = given === undefined ? [] : this.#run.inbox.use(given)
+    const isOurs = prepared._tag !== "Refused" && prepared.effectKey !== undefined && effect !== undefined
+    const ended: ReadonlyArray<PlanChange> = isOurs ? [{ _tag: "EffectEnded", task_id, state: effect }] : []
+    this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now, [...taken, ...ended])
     return { type: "tool_result", task_id, state: result.state, content }
   }
 }

@@ -9,8 +9,8 @@ export interface ConfiguredServer {
   readonly terms: ServerTerms
   /** Where it is: its URL, or `stdio:` and its name. */
   readonly address: string
-  /** Connects a plan that has come this way, for as long as the scope. */
-  readonly connect: (route: Route) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
+  /** Connects a plan that has come this way, for as long as the scope. Where it `answers` what servers ask, the server is told so. */
+  readonly connect: (route: Route, answers?: boolean) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
 }
 
 /** The MCP servers that the app itself brings, by the preset that they belong to, and what is known of those that were spoken to. None, unless it says so. */

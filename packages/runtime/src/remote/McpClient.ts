@@ -26,18 +26,44 @@ export interface McpCall {
   readonly taskId: TaskId
   /** It has matched the tool's schema. */
   readonly input: JsonObject
+  /** The mark of the question that an earlier process has asked. The call goes on with the answer to it, and is not made anew. */
+  readonly resumes?: string | undefined
+  /** Whether the next process goes on with the call: then an interruption leaves what runs of it at the server. */
+  readonly isHandedOver?: (() => boolean) | undefined
+  /**
+   * Answers what the server asks in the middle of the call. Undefined ends the call as `input-required`, as it is where nobody can be asked; `expired`
+   * ends it as `timed-out`, and tells the server that its question is cancelled.
+   */
+  readonly answer?: ((question: McpQuestion) => Effect.Effect<McpAnswer | "expired" | undefined>) | undefined
+}
+
+/** What a server asks: to fill in the form of this schema, or to visit the page at this URL, which nobody fetches. */
+export interface McpQuestion {
+  readonly message: string
+  readonly schema: JsonObject | null
+  readonly url?: string
+  /** All that another process needs to go on with the call. Without it the server waits at an open connection. */
+  readonly mark?: string
+}
+
+/** What somebody has answered: `content` is that of the form, if it was accepted. */
+export interface McpAnswer {
+  readonly action: "accept" | "decline" | "cancel"
+  readonly content?: JsonObject | undefined
 }
 
 /** What a call gave: texts, the links and files beside them in words, and the structured content, if there is any. */
 export interface McpResult {
-  /** `input-required`: the server asks the caller for something before it goes on. */
-  readonly state: "completed" | "failed" | "input-required"
+  /** `input-required`: the server asks the caller for something before it goes on. `timed-out`: it has asked, and nobody has answered in time. */
+  readonly state: "completed" | "failed" | "input-required" | "timed-out"
   readonly text: string
   readonly structured: Schema.Json | undefined
 }
 
 /** A server that is connected for as long as the scope of its plan. */
 export interface McpConnection {
+  /** What the server says of itself, if it does. */
+  readonly description?: string | null
   /** The tools of all pages, 100 at most. Every one of `allowed_tools` that is missing is missing here, too. */
   readonly tools: Effect.Effect<ReadonlyArray<McpTool>, PeerError>
   /** Whether the server may list other tools than when it was asked last. Asks the server nothing. */
@@ -75,8 +101,15 @@ export interface McpServerStatus {
 export class McpClient extends Context.Service<
   McpClient,
   {
-    /** Connects a plan that has come this way to a server of its request. Closing the scope ends the server's session in the background. */
-    readonly connect: (server: McpServer, route: Route) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
+    /**
+     * Connects a plan that has come this way to a server of its request. Where it `answers` what servers ask, the server is told so. Closing the scope ends
+     * the server's session in the background.
+     */
+    readonly connect: (
+      server: McpServer,
+      route: Route,
+      answers?: boolean
+    ) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
     /** The servers that this process has spoken to. */
     readonly servers: Effect.Effect<ReadonlyArray<McpServerStatus>>
   }

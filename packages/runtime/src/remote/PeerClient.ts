@@ -81,6 +81,8 @@ export interface LeftTask {
 /** What is known of a peer before it is called. */
 export interface Discovery {
   readonly skills: ReadonlyArray<Skill>
+  /** What its card says of it as a whole. */
+  readonly description?: string | null
   /** The DID on its card. It is what the peer says of itself. */
   readonly did: string | null
 }

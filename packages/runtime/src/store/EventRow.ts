@@ -35,6 +35,32 @@ export const frameBytes = 128
 export const bytesOf = ({ count, payload }: Pick<EventRow, "count" | "payload">): number =>
   Buffer.byteLength(payload) + frameBytes * count
 
+/** The place of the first of these rows, which stand in their order, that holds an event behind this one. */
+const firstBehind = (rows: ReadonlyArray<EventRow>, seq: number): number => {
+  let from = 0
+  let to = rows.length
+  while (from < to) {
+    const middle = (from + to) >> 1
+    const row = rows[middle]
+    if (row !== undefined && row.seq + row.count - 1 <= seq) from = middle + 1
+    else to = middle
+  }
+  return from
+}
+
+/** The rows from the one that holds the event `after + 1`, as many as a page has. */
+export const pageOf = (rows: ReadonlyArray<EventRow>, after: number, limit: number): ReadonlyArray<EventRow> => {
+  const page: Array<EventRow> = []
+  let bytes = 0
+  for (let at = firstBehind(rows, after); page.length < limit && bytes < pageBytes; at++) {
+    const row = rows[at]
+    if (row === undefined) break
+    page.push(row)
+    bytes += bytesOf(row)
+  }
+  return page
+}
+
 const encode = (event: PlanEvent): string => JSON.stringify(event.data)
 
 /** The event as the frame with the number `seq`, stored at that time. */

@@ -1,17 +1,18 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import type { Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
-import type { EntryId } from "@bowline/domain/plan/Outcome"
+import type { DecisionEntry, Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
+import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { EntryRefused, type IdempotencyConflict, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Context, Duration, type Effect, type Option, type Schema } from "effect"
-import { createHash } from "node:crypto"
+import { Context, Duration, type Effect, Option, Schema } from "effect"
 import { canonicalJson } from "./CanonicalJson.ts"
 import type { Page, PageRequest } from "./Page.ts"
+import { createHash } from "node:crypto"
 
 /** The call that waits. */
 export type WaitId = Pick<PendingApproval, "plan_id" | "task_id">
@@ -37,6 +38,8 @@ export interface Accepting {
   readonly by: CallerName
   readonly owner: CallerName | undefined
   readonly entry: NewEntry
+  /** The tools that the client has from the next step on, if they are others than before. */
+  readonly tools?: ReadonlyArray<ClientTool> | undefined
 }
 
 /**
@@ -61,11 +64,18 @@ export interface StoredText extends Pick<TextEntry, "text" | "when" | "else"> {
   readonly isTold: boolean
 }
 
-/** What has settled a call: an entry, or nobody in time. A decision that an earlier version has stored has no entry. */
+/** What somebody has said about a call. A decision that an earlier version has stored has no entry. */
+interface Given<E extends Settling = Settling> {
+  readonly entry_id: EntryId | null
+  readonly by: CallerName
+  readonly entry: E
+}
+
+/** What has settled a call: an entry, or nobody in time. */
 export interface Settlement {
   readonly task_id: TaskId
   readonly round: number
-  readonly given: { readonly entry_id: EntryId | null; readonly by: CallerName; readonly entry: Settling } | undefined
+  readonly given: Given | undefined
   /** The digest of the MCP tool that the call is of, as it was when the call began to wait. */
   readonly tool_digest: string | null
   /** A text has ended the wait for a time. No store keeps that. */
@@ -79,10 +89,18 @@ export interface InboxContent {
   readonly count: number
   readonly texts: ReadonlyArray<StoredText>
   readonly settlements: ReadonlyArray<Settlement>
+  /** The tools that the client has now, if they are others than those of the request. */
+  readonly tools: ReadonlyArray<ClientTool> | undefined
 }
 
 /** The inbox of a plan to which nothing was said. */
-export const emptyInbox = (plan_id: PlanId): InboxContent => ({ plan_id, count: 0, texts: [], settlements: [] })
+export const emptyInbox = (plan_id: PlanId): InboxContent => ({
+  plan_id,
+  count: 0,
+  texts: [],
+  settlements: [],
+  tools: undefined
+})
 
 /** All entries of it. */
 export const entriesOf = ({ settlements, texts }: InboxContent): ReadonlyArray<EntryId> => [
@@ -96,7 +114,13 @@ export interface StoredWait extends OpenWait {
   readonly expires_at: string
   /** By what the tool knows its question again, see `CallQuestion`. */
   readonly mark: string | null
+  /** How much of its own time the call had used when it began to wait; null if an earlier version has stored it. */
+  readonly spent_ms: number | null
   readonly settlement: Settlement | undefined
+  /** When the entry came that the call goes on with, if it does: ISO 8601 in UTC. */
+  readonly taken_at: string | null
+  /** What was decided about the call, also if it waits for something else since. */
+  readonly decision: Given<DecisionEntry> | undefined
 }
 
 /** The id of a tool that callers know: a digest, since a URL may hold secrets, and a name may be as long as its server likes. */
@@ -141,6 +165,12 @@ export interface ExpiredWaits {
   readonly isMore: boolean
 }
 
+const decodeTools = Schema.decodeUnknownOption(Schema.Struct({ tools: PlanRequest.fields.tools }))
+
+/** The tools of the client in a stored request. */
+export const toolsIn = (stored: unknown): ReadonlyArray<ClientTool> =>
+  Option.match(decodeTools(stored), { onNone: () => [], onSome: ({ tools }) => tools })
+
 /** The refusals of an inbox. */
 export const refusals = {
   over: new EntryRefused({ code: "plan_over", message: "The plan is over, and takes nothing more" }),
@@ -177,6 +207,8 @@ export class InboxStore extends Context.Service<
     readonly planOfCall: (owner: CallerName, task: TaskId) => Effect.Effect<Option.Option<PlanId>, StorageError>
     /** The plan that has the entry. */
     readonly planOf: (entry: EntryId) => Effect.Effect<PlanId | undefined, StorageError>
+    /** The tools of the client that the plan has from its next step on. */
+    readonly toolsOf: (plan: PlanId) => Effect.Effect<ReadonlyArray<ClientTool>, StorageError>
     /** Takes a text back that was not taken. Idempotent. */
     readonly withdraw: (
       plan: PlanId,
@@ -227,3 +259,13 @@ export class InboxStore extends Context.Service<
     ) => Effect.Effect<ReadonlyMap<KnownToolId, string>, StorageError>
   }
 >()("@bowline/runtime/store/InboxStore") {}
+
+/** The id, with a UUID that is always the same one for these texts. */
+export const keyedId = (texts: ReadonlyArray<string>): EntryId => {
+  const hex = createHash("sha256").update(JSON.stringify(texts)).digest("hex")
+  const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  return EntryId.make(`entry_${uuid}`)
+}
+
+/** The entry with this key of all requests of the caller, accepted or not. */
+export const entryOf = (caller: CallerName, key: string): EntryId => keyedId([caller, key])

@@ -14,8 +14,8 @@ export interface Renewal {
   readonly isOldest: boolean
   /** Whether every living replica knows what a parked plan is. */
   readonly mayPark: boolean
-  /** Whether no other replica lives. */
-  readonly isAlone: boolean
+  /** How many other replicas live. */
+  readonly others: number
 }
 
 /** One process of the gateway: `replica_` and a UUID, new at every start. */
@@ -32,19 +32,23 @@ export class LeaseStore extends Context.Service<
      * Acquires the session's lease and returns its new fence. Returns none while another replica holds an unexpired lease, or
      * while a plan of the session is `running`: a running plan without a replica must be taken over and end first. A lease that
      * this same replica holds, perhaps from an interrupted request, is replaced. Of two concurrent calls one gets the lease. Fails
-     * with `NotFound` if the session does not exist, or was deleted.
+     * with `NotFound` if the session does not exist, or was deleted. A replica that `isWaiting` is told (`LeaseReleased`) of each release
+     * behind this call, until it gets the lease, or stops waiting.
      */
     readonly acquire: (
       session: SessionId,
       replica: ReplicaId,
-      ttl: Duration.Duration
+      ttl: Duration.Duration,
+      isWaiting?: boolean
     ) => Effect.Effect<Option.Option<number>, NotFound | StorageError>
+    /** Nobody on the replica waits for the session any more. */
+    readonly stopWaiting: (session: SessionId, replica: ReplicaId) => Effect.Effect<void, StorageError>
     /**
      * Records in one statement that the replica is alive, and renews all its leases. That includes an expired lease that nobody
      * has acquired since, so that plans outlast a database that was away. A lease that is missing in what it gives is lost.
      */
     readonly renew: (replica: ReplicaId, ttl: Duration.Duration) => Effect.Effect<Renewal, StorageError>
-    /** Releases the lease if it still has this fence, and tells the other replicas (`LeaseReleased`). */
+    /** Releases the lease if it still has this fence, and tells the replicas that wait for the session (`LeaseReleased`). */
     readonly release: (session: SessionId, fence: number) => Effect.Effect<void, StorageError>
     /**
      * Records that the replica is shutting down: releases its leases, makes its plans free to be taken over, and tells the other

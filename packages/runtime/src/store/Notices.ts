@@ -15,6 +15,8 @@ export const Notice = Schema.TaggedUnion({
   AbortRequested: { plan_id: PlanId },
   /** A newer question waits for the session of these plans: each of them ends as soon as nobody reads it. */
   Outdated: { plan_ids: Schema.Array(PlanId) },
+  /** Nobody has read the plan since it was parked: whoever has taken it over since awaits no reader. */
+  Unread: { plan_id: PlanId },
   /** The plan's inbox has an entry more, or one less, or a wait of the plan has ended. */
   InboxChanged: { plan_id: PlanId },
   /** The client of the plan has come back to `reader`: others no longer read the plan in its place. */

@@ -70,18 +70,32 @@ export const isWaiting = ({ events }: PlanGist): boolean => {
   return waiting.size > 0
 }
 
-/** The text of the JSON that is stored; null if it is too long. */
-export const encode = (gist: PlanGist): string | null => {
-  const text = JSON.stringify(gist)
+/** The text of the JSON that is stored; null if it is too long. The event of the `answer`, which stands on the row besides, is stored without its text. */
+export const encode = (gist: PlanGist, answer?: string): string | null => {
+  const events = gist.events.map((event) => {
+    if (event.event !== "text.delta" || event.data.delta !== answer) return event
+    const { attempt, step } = event.data
+    return { ...event, data: { step, attempt } }
+  })
+  const text = JSON.stringify({ ...gist, events })
   return text.length > maxCharacters ? null : text
 }
 
-/** The change that stores it: what could not be read before stays unknown. */
-export const summed = (gist: PlanGist | undefined): Extract<PlanChange, { readonly _tag: "Summed" }> => ({
+/** The change that stores it, with these other ones: what could not be read before stays unknown. */
+export const summed = (
+  gist: PlanGist | undefined,
+  changes: ReadonlyArray<PlanChange> = []
+): Extract<PlanChange, { readonly _tag: "Summed" }> => ({
   _tag: "Summed",
-  gist: gist === undefined ? null : encode(gist),
+  gist: gist === undefined ? null : encode(gist, answerOf(changes)),
   firstTokenAt: gist?.firstTokenAt ?? null
 })
+
+/** The answer of a plan that completes with these changes. */
+export const answerOf = (changes: ReadonlyArray<PlanChange>): string | undefined => {
+  const settled = changes.find((change) => change._tag === "Settled")
+  return settled?.outcome.state === "completed" ? settled.outcome.final.text : undefined
+}
 
 const Stored = Schema.Struct({
   seq: Schema.Int,
@@ -92,11 +106,26 @@ const Stored = Schema.Struct({
 const decodeStored = Schema.decodeUnknownOption(Stored)
 const decodeEvent = Schema.decodeUnknownOption(PlanEvent)
 
-/** What is stored, unless this version cannot read it: then the events tell. */
-export const decode = (stored: Schema.Json | null): Option.Option<PlanGist> =>
+const decodePlace = Schema.decodeUnknownOption(
+  Schema.Struct({ step: Schema.Int, attempt: Schema.Int, delta: Schema.optionalKey(Schema.String) })
+)
+
+/** The event with its text, if it was stored without it. */
+const withAnswer = (stored: { readonly event: string; readonly data: Schema.Json }, answer?: string) => {
+  const place = stored.event === "text.delta" ? decodePlace(stored.data) : Option.none()
+  if (answer === undefined || Option.isNone(place)) return stored
+  return { event: stored.event, data: { delta: answer, ...place.value } }
+}
+
+/** What is stored, unless this version cannot read it: then the events tell. The row of a plan that has completed has the `answer`, too. */
+export const decode = (stored: Schema.Json | null, answer?: string): Option.Option<PlanGist> =>
   Option.flatMap(decodeStored(stored), ({ events, ...gist }) =>
     Option.map(
-      Option.all(events.map(({ seq, ...event }) => Option.map(decodeEvent(event), (event) => ({ ...event, seq })))),
+      Option.all(
+        events.map(({ seq, ...event }) =>
+          Option.map(decodeEvent(withAnswer(event, answer)), (event) => ({ ...event, seq }))
+        )
+      ),
       (events) => ({ ...gist, events })
     )
   )
@@ -135,7 +164,7 @@ export const read = Effect.fnUntraced(function* <A extends ToldFacts>(
   store: PlanStore["Service"],
   { gist, plan }: Told<A>
 ): Effect.fn.Return<{ readonly seq: number; readonly events: ReadonlyArray<Numbered> }, StorageError> {
-  const stored = Option.filter(decode(gist), ({ isEnded }) => isEnded === isSettled(plan))
+  const stored = Option.filter(decode(gist, plan.final?.text), ({ isEnded }) => isEnded === isSettled(plan))
   const { events, seq } = Option.isSome(stored) ? stored.value : yield* complete(store, plan, upTo(0))
   if (plan.final !== null) return { seq, events: [...events, { seq, event: "final", data: plan.final }] }
   return { seq, events: plan.error === null ? events : [...events, { seq, event: "error", data: plan.error }] }

@@ -86,6 +86,27 @@ interface TaskCall {
   readonly skill: string | null
 }
 
+/** What a call has done: all of it, nothing, or nobody knows. */
+export type EffectEnd = "done" | "none" | "unknown"
+
+/** A claim of an effect: `key` is a digest, see `EffectKey`. It is kept until `expires_at`. Times are ISO 8601 in UTC. */
+interface NewClaim {
+  readonly key: string
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly at: string
+  readonly expires_at: string
+}
+
+/** Whose an effect is. `result` is what the call returned, as long as its session is stored. */
+export interface EffectClaim {
+  readonly task_id: TaskId
+  readonly plan_id: PlanId
+  readonly at: string
+  readonly state: EffectEnd | "running"
+  readonly result: string | null
+}
+
 /** One fact about a plan, to be written with the events that tell it. */
 export type PlanChange =
   /** The plan holds the session's lease: it is `running`, and from now on the session's fence guards its writes. */
@@ -116,8 +137,16 @@ export type PlanChange =
       readonly at: string
     }
   /**
+   * Comes with the intent of the call: the effect of this key is the call's, if no other call of the owner has it. One that did nothing, that is
+   * kept no longer, or that this one `follows` gives it up. `claimOf` tells who has it then.
+   */
+  | ({ readonly _tag: "EffectClaimed"; readonly follows: TaskId | null } & NewClaim)
+  /** What is known of the effect of this call from now on, if it has one. */
+  | { readonly _tag: "EffectEnded"; readonly task_id: TaskId; readonly state: EffectEnd }
+  /**
    * A call waits for somebody. It is the one wait of the call: what the call waited for before has been settled. An approval makes `tool_digest` the
-   * one by which the caller knows `known_tool`, where there is one. It ends at `expires_at`, ISO 8601 in UTC.
+   * one by which the caller knows `known_tool`, where there is one. Callers
+   * are told that it ends at `expires_at`, ISO 8601 in UTC; by the store's clock it ends `left_ms` from now. `spent_ms` is how much of its own time the call has used.
    */
   | ({
       readonly _tag: "WaitOpened"
@@ -125,9 +154,12 @@ export type PlanChange =
       readonly known_tool: KnownToolId | null
       /** By what the tool knows its question again. */
       readonly mark: string | null
+      readonly spent_ms: number
+      /** Where it is not known, `expires_at` counts. */
+      readonly left_ms?: number
     } & OpenWait &
       Pick<Waiting, "task_id" | "agent" | "input" | "why" | "message" | "data" | "url" | "expires_at">)
-  /** A text has ended the wait of this call for a time. */
+  /** The call waits no longer, and no entry has settled it: a text has ended its wait for a time, or nobody asks any more. */
   | { readonly _tag: "WaitEnded"; readonly task_id: TaskId }
   /** What the plan has done with an entry of its inbox: it has told its readers of it (`accepted`, `withdrawn`), or has come to its end. */
   | {
@@ -189,7 +221,7 @@ export interface PlanCommit {
 
 /**
  * What is to be known of a commit besides that it is stored. `refused`: its guard no longer holds, or the plan is over; nothing was written.
- * `unread`: it closes the plan, whose inbox has more than its process has read; nothing was written. `behind`: it is stored, and there is more.
+ * `unread`: it closes the plan, whose inbox has more than its process has read, or parks it though somebody has asked to abort it; nothing was written. `behind`: it is stored, and there is more.
  */
 export type Committed = "refused" | "unread" | "behind"
 
@@ -317,6 +349,8 @@ export class PlanStore extends Context.Service<
      * batch again, and it is stored once.
      */
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlyMap<PlanId, Committed>, StorageError>
+    /** Whose the effect of this key is. One of a call that has ended, and has not said what it has done, is `unknown`. */
+    readonly claimOf: (owner: CallerName, key: string) => Effect.Effect<Option.Option<EffectClaim>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** The plan with what it has come to, and with its `echo`, if it has one. Another owner's plan is not found. One statement, one row. */
@@ -336,9 +370,20 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /**
      * A page of at most `limit` rows in order, from the one that holds the event `after + 1`. It ends with the row that brings it to
-     * `pageBytes`; only an empty page says that there is nothing more.
+     * `pageBytes`; only an empty page says that there is nothing more. A plan that is over has no events any more when it ended longer ago than the
+     * store keeps them.
      */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
+    /**
+     * Puts the events of each of these plans together, in less room, if the plan is over: `events` gives the same rows as before, also to whoever
+     * reads them meanwhile. A plan that is sealed already stays as it is. A store may leave a plan to `sealLeft`.
+     */
+    readonly seal: (plans: ReadonlyArray<PlanId>) => Effect.Effect<void, StorageError>
+    /**
+     * Seals a batch of the plans that are over and that nobody has sealed, and deletes events that are kept no longer by `now` (ISO 8601 in UTC).
+     * Returns whether there may be more.
+     */
+    readonly sealLeft: (now: string) => Effect.Effect<boolean, StorageError>
     /** Somebody reads the plan's events until the scope closes. A store that drops sessions, to make room, keeps this one. */
     readonly reading: (id: PlanId) => Effect.Effect<void, never, Scope.Scope>
     /**
@@ -355,15 +400,26 @@ export class PlanStore extends Context.Service<
       ttl: Duration.Duration,
       limit: number,
       forgotten?: ReadonlyArray<PlanId>,
-      places?: number
+      places?: number,
+      isThorough?: boolean
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
-    /** The queued plans of this replica. */
-    readonly queued: (replica: ReplicaId) => Effect.Effect<ReadonlyArray<PlanId>, StorageError>
+    /**
+     * The queued plans of this replica, and whether there may be plans to take over. Its cost does not grow with plans that are well, unless it
+     * `isThorough`: then it, or `takeOver`, also sees a plan that a process of the version before has left without a lease.
+     */
+    readonly abandoned: (
+      replica: ReplicaId,
+      isThorough?: boolean
+    ) => Effect.Effect<{ readonly queued: ReadonlyArray<PlanId>; readonly isAny: boolean }, StorageError>
     /**
      * Asks the replica that has the plan to abort it: stores the reason, unless there is one already, and publishes
      * `AbortRequested`. Nothing happens if the plan is over. A parked plan wakes up for it; with `isUnread` it is asked only of a parked plan that ends when nobody reads it.
      */
     readonly requestAbort: (id: PlanId, reason: AbortReason, isUnread?: boolean) => Effect.Effect<void, StorageError>
+    /** The parked plans that end when nobody reads them. */
+    readonly needingReaders: Effect.Effect<ReadonlyArray<PlanId>, StorageError>
+    /** How many plans are parked, in the whole deployment. */
+    readonly parked: Effect.Effect<number, StorageError>
     /** The plans of this replica that are to be aborted and are not over yet. */
     readonly abortRequests: (
       replica: ReplicaId

@@ -293,7 +293,7 @@ export class Journal implements Source {
     if (!isEnding && !(isTold && gist && before && (PlanGist.isWaiting(gist) || PlanGist.isWaiting(before)))) {
       return []
     }
-    return [PlanGist.summed(gist)]
+    return [PlanGist.summed(gist, changes)]
   }
 
   take(now: number): Taken | undefined {

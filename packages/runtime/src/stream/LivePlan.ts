@@ -277,6 +277,11 @@ export class LivePlan {
     )
   }
 
+  /** Ends `awaitReader`: nobody has read the plan for long. */
+  awaitNobody(): void {
+    Deferred.doneUnsafe(this.#met, Effect.void)
+  }
+
   /**
    * Counts as a reader while the plan waits, and then until somebody reads it who has come since the wait began: a client whose answer ends with
    * the wait comes back with what the plan waits for.
@@ -301,6 +306,7 @@ export class LivePlan {
 
   /** Somebody reads the plan again. */
   #releaseHeld(): void {
+    this.#isOutdated = false
     this.#connected -= this.#held
     this.#held = 0
   }

@@ -1,13 +1,14 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
+import type { EventsExpired, InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Array, Cause, Clock, Context, Effect, Exit, Layer, Pull, Scope, Stream } from "effect"
 import * as Alarm from "../process/Alarm.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
-import type { ReaderItem, Reading } from "./LivePlan.ts"
+import type { PlanReader, ReaderItem, Reading } from "./LivePlan.ts"
 
 /**
  * How a plan that is followed ends for its reader. `Over`: the plan is over, and all of it was given. `Draining`: this process shuts down
@@ -22,7 +23,27 @@ const endings: ReadonlySet<unknown> = new Set<Ended>(["Over", "Draining", "Gone"
 export const isEnded = (item: unknown): item is Ended => endings.has(item)
 
 /** The plan that is read, and what its reader gets. */
-export type PlanReading = { readonly plan_id: PlanId; readonly session_id: SessionId } & Reading
+export type PlanReading = {
+  readonly plan_id: PlanId
+  readonly session_id: SessionId
+  /** `frames` are those from the acceptance of this entry on, out of these. */
+  readonly from?: { readonly entry: EntryId; readonly frames: PlanReader }
+} & Reading
+
+/** Says of one item after the other whether the reader gets it. */
+const shownFrom = (entry: EntryId | undefined) => {
+  let isReached = entry === undefined
+  return (item: ReaderItem): boolean =>
+    typeof item === "string" ||
+    (isReached ||= item.event === "inbox.accepted" && item.payload.includes(JSON.stringify(entry)))
+}
+
+/** The same reading from the acceptance of the entry on. */
+export const readFrom = (reading: PlanReading, entry: EntryId | undefined): PlanReading => {
+  if (entry === undefined) return reading
+  const { frames } = reading
+  return { ...reading, frames: Stream.filter(frames, shownFrom(entry)), from: { entry, frames } }
+}
 
 /** A plan that is followed to its end. */
 export interface FollowedPlan extends Pick<PlanReading, "plan_id" | "session_id" | "connect" | "leaveRunning"> {
@@ -32,6 +53,9 @@ export interface FollowedPlan extends Pick<PlanReading, "plan_id" | "session_id"
 /** How long a reader that has fallen behind may take nothing, in milliseconds. Then it reads no more, and its connection is closed. */
 const takesWithinMs = 60_000
 
+/** How long the reader has heard nothing when a ping comes with the next reading, in milliseconds: that pings 10 s after its own begin. */
+const unheardMs = 1_000
+
 /** How long a reader waits that got nothing by its last reading. */
 const pause = "250 millis"
 
@@ -39,7 +63,7 @@ type Read<A> = (
   caller: CallerName,
   plan: PlanId,
   after: number
-) => Effect.Effect<A, NotFound | InvalidRequest | StorageError, Scope.Scope>
+) => Effect.Effect<A, NotFound | InvalidRequest | EventsExpired | StorageError, Scope.Scope>
 
 /** What plans are followed by. */
 interface Parts {
@@ -66,6 +90,7 @@ class Follower implements FollowedPlan {
   readonly #parts: Parts
   readonly #caller: CallerName
   readonly #context: Context.Context<never>
+  readonly #isShown: (item: ReaderItem) => boolean
   /** The reading that counts, and its scope, unless that is the caller's. */
   #reading: PlanReading
   #scope: Scope.Closeable | undefined
@@ -76,6 +101,8 @@ class Follower implements FollowedPlan {
   #end: Ended | undefined
   #disconnect: () => void = () => undefined
   #close: (() => void) | undefined
+  /** When the reader was given something last. */
+  #heardAt: number
   /** Since when the reader has not asked for more; undefined while it waits. */
   #givenAt: number | undefined
   #cancelAlarm: () => void = () => undefined
@@ -85,7 +112,9 @@ class Follower implements FollowedPlan {
     this.#context = context
     this.#caller = caller
     this.#reading = reading
+    this.#isShown = shownFrom(reading.from?.entry)
     this.#seen = after
+    this.#heardAt = Monotonic.millis(Context.get(context, Clock.Clock))
     this.plan_id = reading.plan_id
     this.session_id = reading.session_id
   }
@@ -100,7 +129,7 @@ class Follower implements FollowedPlan {
 
   /** They can be run once. */
   get frames(): FollowedPlan["frames"] {
-    return Stream.transformPull(this.#reading.frames, (pull, scope) =>
+    return Stream.transformPull(this.#reading.from?.frames ?? this.#reading.frames, (pull, scope) =>
       Effect.as(
         Scope.addFinalizer(
           scope,
@@ -135,19 +164,26 @@ class Follower implements FollowedPlan {
           const next = yield* this.#readOn(scope)
           if (typeof next === "string") return [(this.#end = next)] as const
           pull = next
+          const now = yield* Monotonic.now
+          if (now - this.#heardAt >= unheardMs) {
+            this.#givenAt = this.#heardAt = now
+            return ["ping"] as const
+          }
         }
         const items: ReadonlyArray<ReaderItem | Ended> = yield* Pull.catchDone(pull, () =>
           Effect.sync(() => [(this.#end = "Over" as const)])
         )
         isCut = items.at(-1) === "reconnect"
-        const given = items.filter((item) => item !== "reconnect")
-        const frame = given.findLast((item) => typeof item === "object")
+        const given = items.filter(
+          (item): item is Followed<PlanFrame> => item !== "reconnect" && (isEnded(item) || this.#isShown(item))
+        )
+        const frame = items.findLast((item) => typeof item === "object")
         if (frame !== undefined) {
           this.#seen = frame.seq
           this.#isFresh = false
         }
         if (!Array.isReadonlyArrayNonEmpty(given)) continue
-        this.#givenAt = yield* Monotonic.now
+        this.#givenAt = this.#heardAt = yield* Monotonic.now
         return given
       }
     })
@@ -162,7 +198,7 @@ class Follower implements FollowedPlan {
     const reading = yield* this.#parts.read(this.#caller, this.plan_id, this.#seen).pipe(
       Scope.provide(own),
       // Also if it was deleted just after it was found: then there is no event with this seq.
-      Effect.catchTag(["NotFound", "InvalidRequest"], () => Effect.undefined)
+      Effect.catchTag(["NotFound", "InvalidRequest", "EventsExpired"], () => Effect.undefined)
     )
     if (reading === undefined) return "Gone" as const
     // Not earlier: the plan is never without a reader.

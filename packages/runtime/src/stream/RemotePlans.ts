@@ -27,6 +27,8 @@ class Readers {
   /** Who asks here whether other replicas read a plan, and whether one has said so since. */
   readonly #asking = new Set<{ readonly id: PlanId; isRead: boolean }>()
   readonly #pending = Latch.makeUnsafe(false)
+  /** Another replica has said that it reads a plan, whichever. */
+  hasHeard = false
 
   add(id: PlanId): Latch.Latch {
     const latch = Latch.makeUnsafe(false)
@@ -64,6 +66,7 @@ class Readers {
 
   hear(heard: Heard, own: ReplicaId): void {
     if (heard._tag === "Reading" && heard.replica !== own) {
+      this.hasHeard = true
       for (const asked of this.#asking) asked.isRead ||= heard.plan_ids.includes(asked.id)
     }
     if (heard._tag === "Advanced") wake(this.#latches.get(heard.plan_id))
@@ -155,7 +158,8 @@ export class RemotePlans extends Context.Service<
         unread: Effect.fnUntraced(function* (id, grace) {
           yield* Effect.sleep(grace)
           while (!isClosed && !readers.has(id)) {
-            if (duties().isAlone) return true
+            // Of one that has just started the store may not have told yet.
+            if (duties().others === 0 && !readers.hasHeard) return true
             const isRead = yield* readers.isReadElsewhere(id, repeatedWithin)
             if (!isRead && notices.isListening() && !readers.has(id)) return true
           }

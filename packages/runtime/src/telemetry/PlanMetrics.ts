@@ -91,6 +91,11 @@ export const plans = gauge({
   labels: { state: ["queued", "running"] }
 })
 
+export const parked = gauge({
+  name: "bowline.plans.parked",
+  description: "Parked plans of all processes; the oldest one counts them every minute, the others say 0"
+})
+
 export const approvals = gauge({
   name: "bowline.approvals.waiting",
   description: "Tool calls of this process that wait for a decision"

@@ -44,7 +44,9 @@ export const names = [
   "storage_failed",
   "stream_failed",
   "supersede_failed",
-  "telemetry_export_failed"
+  "telemetry_export_failed",
+  "worker_died",
+  "worker_not_replaced"
 ] as const
 
 const lines = counter({

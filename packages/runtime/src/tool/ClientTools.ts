@@ -25,6 +25,7 @@ const resultOf = ({ given }: Settlement): ToolResult => {
 export const fromRequest = ({
   approval,
   description,
+  effect,
   input_schema,
   name,
   output_schema,
@@ -41,6 +42,7 @@ export const fromRequest = ({
   // To wait once more for a result has no effect.
   isIdempotent: true,
   isPolling: false,
+  effect,
   approval,
   identify: Effect.succeed(null),
   call: ({ ask }) =>

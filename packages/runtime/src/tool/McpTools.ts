@@ -1,11 +1,16 @@
 import type { ServerTerms } from "@bowline/domain/unstable/mcp/McpServer"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
-import { Effect, type Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { createHash } from "node:crypto"
-import type { McpConnection, McpResult, McpTool } from "../remote/McpClient.ts"
+import type { McpCall, McpConnection, McpQuestion, McpResult, McpTool } from "../remote/McpClient.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
-import type { JsonSchema, Tool, ToolResult, ToolTrust } from "./Tool.ts"
+import type { StoredTask } from "../store/PlanStore.ts"
+import { expired } from "./ClientTools.ts"
+import { asking } from "./Questions.ts"
+import type { JsonSchema, TaskCall, Tool, ToolResult, ToolTrust } from "./Tool.ts"
+import { isUnsent } from "./PeerTools.ts"
 import * as ToolName from "./ToolName.ts"
+import * as ToolSchema from "./ToolSchema.ts"
 
 /** `sha256:` and the digest of the canonical JSON of what a server says of a tool: its name, its description and its schemas. */
 export const hashOf = ({ description, inputSchema, name, outputSchema }: McpTool): string => {
@@ -22,6 +27,7 @@ export type CheckOutput = (tool: string, schema: JsonSchema, output: Schema.Json
 const fromError = ({ reason }: PeerError): ToolResult => ({
   state: "failed",
   content: reason.message,
+  ...(isUnsent(reason) && { isUnsent: true }),
   error: { code: reason._tag, message: reason.message }
 })
 
@@ -37,6 +43,8 @@ const fromResult = (result: McpResult): ToolResult => {
       return { state: "completed", content }
     case "failed":
       return { state: "failed", content, error: { code: "tool_failed", message: excerpt(content) } }
+    case "timed-out":
+      return expired
     case "input-required": {
       const message = "The server asks the caller for something, which this gateway does not pass on"
       return { state: "input-required", content, error: { code: "input_required", message } }
@@ -48,6 +56,30 @@ const mismatched = (result: McpResult, problem: string): ToolResult => {
   const message = `The structured content cannot be used. ${excerpt(problem)}`
   const content = result.text === "" ? JSON.stringify(result.structured) : result.text
   return { state: "invalid", content, note: message, error: { code: "invalid", message } }
+}
+
+const isObject = Schema.is(Schema.Record(Schema.String, Schema.Json))
+
+/** Whether a person can be asked this: to visit a page, or to fill in a form whose schema can be checked. */
+const canBeAsked = ({ schema, url }: McpQuestion): boolean =>
+  schema === null
+    ? url !== undefined && /^https?:$/.test(URL.parse(url)?.protocol ?? "")
+    : ToolSchema.problem(schema) === undefined
+
+/** Asks the user what the server asks. The schema of a form is shown, and the answer has to match it. */
+const answerFor = (call: Pick<TaskCall, "ask" | "asked">): NonNullable<McpCall["answer"]> => {
+  const ask = asking(call)
+  return (question) => {
+    if (!canBeAsked(question)) return Effect.undefined
+    const { mark, message, schema, url } = question
+    const shown = { ...(schema !== null && { data: schema }), ...(url !== undefined && { url }) }
+    const kept = mark === undefined ? { isHeld: true } : { mark }
+    return Effect.map(ask({ schema, message, ...shown, ...kept }), (given) => {
+      if (given === undefined || given === "expired") return given
+      const { action = "accept", data } = given.entry
+      return { action, ...(action === "accept" && isObject(data) && { content: data }) }
+    })
+  }
 }
 
 /** What is wrong with a result that has to match the output schema: no structured content at all is wrong, too. */
@@ -64,7 +96,7 @@ export const fromTool = (
   connection: McpConnection,
   tool: McpTool,
   trust: ToolTrust,
-  check: CheckOutput
+  { answers, check }: { readonly answers: boolean; readonly check: CheckOutput }
 ): Tool => ({
   name: nameOf(server, tool),
   kind: "mcp",
@@ -81,9 +113,12 @@ export const fromTool = (
   trust,
   ...(tool.isDestructive && { approvalReason: "sensitive" }),
   identify: Effect.succeed(null),
-  call: ({ input, onEvent, taskId }) =>
+  call: ({ ask, asked, onEvent, ...call }) =>
     connection
-      .call({ tool, input, taskId }, (message) => onEvent({ _tag: "Progress", state: "working", message }))
+      .call(
+        { tool, ...call, resumes: asked?.mark ?? undefined, ...(answers && { answer: answerFor({ ask, asked }) }) },
+        (message) => onEvent({ _tag: "Progress", state: "working", message })
+      )
       .pipe(
         Effect.flatMap((result) =>
           Effect.map(outputProblem(tool, result, check), (problem) =>
@@ -93,3 +128,23 @@ export const fromTool = (
         Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error)))
       )
 })
+
+/** The tool of a call that another process has begun, where its server is away by now, or does not list the tool any more. */
+export const missing = ({ agent, skill, tool }: Pick<StoredTask, "agent" | "skill" | "tool">): Tool => {
+  const message = `The call cannot go on: the MCP server ${agent} cannot be reached, or no longer has the tool`
+  return {
+    name: tool,
+    kind: "mcp",
+    agent,
+    endpoint: null,
+    skill,
+    description: message,
+    inputSchema: {},
+    timeoutMs: undefined,
+    isIdempotent: false,
+    isPolling: false,
+    approval: undefined,
+    identify: Effect.succeed(null),
+    call: () => Effect.succeed({ state: "failed", content: message, error: { code: "unreachable", message } })
+  }
+}

@@ -6,6 +6,7 @@ import type { PeerCall, PeerClient, PeerResult, RemoteIds, Route } from "../remo
 import { endpointOf } from "../store/StoredAgent.ts"
 import { expired } from "./ClientTools.ts"
 import type { HandedBackTasks } from "./HandedBackTasks.ts"
+import { asking } from "./Questions.ts"
 import type { AgentDid, JsonSchema, TaskCall, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
@@ -33,8 +34,15 @@ const errorText = (reason: PeerErrorReason): string => {
   return reason.message
 }
 
+/** Whether a call that failed so was never sent: its connection was refused, or we did not let it leave. */
+export const isUnsent = (reason: PeerErrorReason): boolean => {
+  if (reason._tag === "unreachable") return reason.code === "ECONNREFUSED"
+  return reason._tag === "egress_denied" || reason._tag === "circuit_open"
+}
+
 const fromError = ({ reason }: PeerError): ToolResult => ({
   state: "failed",
+  ...(isUnsent(reason) && { isUnsent: true }),
   content: errorText(reason),
   error: { code: reason._tag, message: reason.message }
 })
@@ -66,23 +74,14 @@ interface Shared {
   readonly waits: boolean
 }
 
-/** How often a call may ask. */
-export const maxRounds = 10
-
 /** Asks the user what the peer asks. The message of an answer has the id of its entry, also where another process sends it once more. */
-const answerFor = ({ ask, asked }: Pick<TaskCall, "ask" | "asked">): PeerCall["answer"] => {
-  let last = asked
-  return ({ mark, ...said }) =>
-    Effect.suspend(() => {
-      const round = last === undefined ? 1 : last.round + (last.mark === mark ? 0 : 1)
-      if (round > maxRounds) return Effect.undefined
-      return Effect.map(ask({ kind: "answer", round, schema: null, mark, ...said }), ({ given }) => {
-        // A peer without ids of its messages may ask the same again.
-        last = { round, mark: null }
-        if (given?.entry.type !== "answer" || given.entry_id === null) return "expired" as const
-        const { data, text } = given.entry
-        return { messageId: given.entry_id.replace(/^entry_/, ""), content: text ?? data ?? null }
-      })
+const answerFor = (call: Pick<TaskCall, "ask" | "asked">): PeerCall["answer"] => {
+  const ask = asking(call)
+  return (question) =>
+    Effect.map(ask({ schema: null, ...question }), (given) => {
+      if (given === undefined || given === "expired") return given
+      const { data, text } = given.entry
+      return { messageId: given.entry_id.replace(/^entry_/, ""), content: text ?? data ?? null }
     })
 }
 
@@ -123,6 +122,7 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
     endpoint: endpointOf(agent),
     timeoutMs: skill.timeout_ms,
     isPolling: skill.polling === true,
+    effect: skill.effect,
     approval: skill.approval,
     identify: identify(peers, agent),
     call: ({ ask, asked, onEvent, ...call }) =>

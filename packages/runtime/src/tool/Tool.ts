@@ -1,5 +1,5 @@
 import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEvent"
-import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
+import type { TaskId, TaskState, ToolEffect, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
 import type { OpenTask, PeerEvent } from "../remote/PeerClient.ts"
 import type { KnownToolId, Settlement } from "../store/InboxStore.ts"
@@ -18,6 +18,10 @@ export interface ToolResult {
   /** What the gateway itself tells the model about it. */
   readonly note?: string
   readonly error?: TaskError
+  /** Whether the request that would have made the call was never sent. */
+  readonly isUnsent?: boolean
+  /** The earlier call whose result it is: this one was not made. */
+  readonly repeat_of?: TaskId
 }
 
 /** The DID of an agent, and who named it. */
@@ -65,6 +69,8 @@ export interface CallQuestion {
   readonly url?: string
   /** By what the next process knows the question again, or goes on from it. Nobody else sees it. */
   readonly mark?: string
+  /** Whether the one who asks waits at an open connection: no other process can go on with the call then. */
+  readonly isHeld?: boolean
 }
 
 /** Whether a tool is still what its caller knows it to be. A call of one that has changed needs an approval. */
@@ -97,6 +103,8 @@ export interface Tool {
   readonly isIdempotent: boolean
   /** Why the caller may have to approve its calls: the tool may destroy something. */
   readonly approvalReason?: "sensitive"
+  /** What a call of it does, where that must not be done twice. */
+  readonly effect?: ToolEffect | undefined
   /** Whether it is meant to be asked the same thing again and again. */
   readonly isPolling: boolean
   /** What the request says of approvals of its calls, besides what it says of all calls. */

@@ -23,9 +23,10 @@ export const legal = (name: string): string => shorten(name, name)
 /** A name that is not among those that exist, with the nearest of them, for the model. */
 export const withNearest = (name: string, known: Iterable<string>): string => {
   const start = name.slice(0, 200)
-  const near = Array.from(known)
-    .sort((a, b) => distance(start, a) - distance(start, b))
+  const near = Array.from(known, (one) => ({ one, far: distance(start, one) }))
+    .sort((a, b) => a.far - b.far)
     .slice(0, 3)
+    .map(({ one }) => one)
   return `${JSON.stringify(start)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
 }
 

@@ -20,6 +20,8 @@ const setUp = () => {
     /** Whether another replica has every session. */
     isTaken: false,
     held: new Map<SessionId, number>(),
+    /** The sessions of whose release the store tells this replica. */
+    waitsFor: new Set<SessionId>(),
     renewals: 0,
     hasLeft: false,
     /** How long the store's answer to a renewal takes. */
@@ -29,18 +31,21 @@ const setUp = () => {
     released: new Array<readonly [SessionId, number]>()
   }
   const leases = Layer.mock(LeaseStore, {
-    acquire: (id) =>
+    acquire: (id, _replica, _ttl, isWaiting = false) =>
       Effect.sync(() => {
+        if (isWaiting) state.waitsFor.add(id)
         if (state.isTaken) return Option.none()
+        state.waitsFor.delete(id)
         state.held.set(id, 1)
         return Option.some(1)
       }),
+    stopWaiting: (id) => Effect.sync(() => void state.waitsFor.delete(id)),
     renew: () =>
       Effect.suspend(() => {
         state.renewals++
         if (state.isAway) return Effect.fail(away)
         const held = new Map(state.held)
-        return Effect.delay(Effect.succeed({ held, isOldest: true, mayPark: true, isAlone: true }), state.renewTakes)
+        return Effect.delay(Effect.succeed({ held, isOldest: true, mayPark: true, others: 0 }), state.renewTakes)
       }),
     leave: () => Effect.sync(() => void (state.hasLeft = true)),
     release: (id, fence) =>
@@ -230,6 +235,32 @@ describe("SessionLock", () => {
       assert.strictEqual(yield* Fiber.join(waiting), 1)
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
+
+  it.effect(
+    "has the store know what it waits for: from its first look in vain until it has the session, or waits no more",
+    () => {
+      const { state, word, layer } = setUp()
+      return Effect.gen(function* () {
+        const lock = yield* SessionLock
+        const ask = Effect.scoped(lock.acquire(session, listener()))
+        yield* ask
+        assert.deepStrictEqual(state.waitsFor, new Set())
+        state.isTaken = true
+        const first = yield* Effect.forkChild(ask)
+        yield* pass("1 millis")
+        assert.deepStrictEqual(state.waitsFor, new Set([session]))
+        yield* Fiber.interrupt(first)
+        yield* pass("1 millis")
+        assert.deepStrictEqual(state.waitsFor, new Set())
+        const second = yield* Effect.forkChild(ask)
+        yield* pass("1 millis")
+        state.isTaken = false
+        word.tell({ _tag: "LeaseReleased", session_id: session })
+        yield* Fiber.join(second)
+        assert.deepStrictEqual(state.waitsFor, new Set())
+      }).pipe(Effect.provide(layer))
+    }
+  )
 
   it.effect("asks again without a notice, too: seldom, and often while no notices arrive", () => {
     const { state, word, layer } = setUp()

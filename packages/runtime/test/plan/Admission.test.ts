@@ -91,14 +91,15 @@ describe("a request with a preset", () => {
     ])
   })
 
-  it("has at most 128 tools with those of the preset", () => {
+  it("has at most 2,000 tools with those of the preset", () => {
     const skills = (count: number) => Array.from({ length: count }, (_, index) => `${index}`)
-    const big = { ...preset, agents: [agent("a", ...skills(60)), agent("b", ...skills(60))] }
+    const agents = Array.from({ length: 32 }, (_, index) => agent(`a${index}`, ...skills(62)))
+    const big = { ...preset, agents }
     const asks = (count: number) => {
       const request = Result.getOrThrow(decode({ question: "?", agents: [agent("c", ...skills(count))] }))
       return check(request, big, rules)
     }
-    assert.deepStrictEqual(asks(8), [])
-    assert.deepStrictEqual(asks(9), [{ path: ["agents"], message: "Expected at most 128 tools, got 129" }])
+    assert.deepStrictEqual(asks(16), [])
+    assert.deepStrictEqual(asks(17), [{ path: ["agents"], message: "Expected at most 2000 tools, got 2001" }])
   })
 })

@@ -60,7 +60,7 @@ const check = Effect.fnUntraced(function* (
   { plan_id, session_id, frames }: Effect.Success<ReturnType<typeof ask>>,
   { sent }: ReturnType<typeof world>
 ) {
-  const events = yield* replayed(survivor, plan_id, "1 minute")
+  const events = yield* replayed(survivor, plan_id)
   const stored = yield* Stream.runCollect((yield* survivor.streams.read(anonymous, plan_id, 0)).frames)
   const rows = stored.filter((item) => typeof item !== "string")
   assert.deepStrictEqual(

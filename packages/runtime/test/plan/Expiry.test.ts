@@ -9,13 +9,24 @@ import { TestClock } from "effect/testing"
 import * as Expiry from "../../src/plan/Expiry.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { InboxStore } from "../../src/store/InboxStore.ts"
+import { PlanStore } from "../../src/store/PlanStore.ts"
+import { SessionLock } from "../../src/lock/SessionLock.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { bob } from "./Bob.ts"
 import { mortal, replayed, stays } from "./Mortal.ts"
 
 const later = TestClock.setTime(Date.parse(Given.later))
 
+const lockOf = (isOldest: boolean) =>
+  Layer.mock(SessionLock, {
+    replica: "replica_1",
+    duties: () => ({ others: isOldest ? 0 : 1, mayPark: true, isOldest }),
+    leaseTtl: () => undefined,
+    isOverdue: () => false
+  })
+
 const inMemory = Expiry.layer.pipe(
+  Layer.provide(lockOf(true)),
   Layer.provideMerge(MemoryStore.layerWith({ sessionTtl: Duration.hours(1) })),
   Layer.provide(Layer.effectDiscard(later))
 )
@@ -118,10 +129,39 @@ describe("the sweeper", () => {
           swept.push(at.slice(14, 21))
           return swept.length === 4 ? Effect.fail(unavailable) : Effect.succeed(swept.length < 3)
         })
-      yield* Layer.build(Expiry.layer.pipe(Layer.provide(Layer.mock(SessionStore, { sweep }))))
+      const sealLeft = () => Effect.succeed(false)
+      const stores = Layer.mergeAll(
+        Layer.mock(SessionStore, { sweep }),
+        Layer.mock(PlanStore, { sealLeft, isDurable: true }),
+        lockOf(true)
+      )
+      yield* Layer.build(Layer.provide(Expiry.layer, stores))
       yield* TestClock.adjust("2 minutes")
       yield* TestClock.adjust("30 seconds")
       assert.deepStrictEqual(swept, ["00:00.0", "00:00.1", "00:00.2", "01:00.2", "02:00.2"])
     })
   )
+
+  for (const [isOldest, batches, title] of [
+    [true, 3, "seals what was left, in batches while there is more, and looks again every minute"],
+    [false, 0, "leaves it to the oldest replica to seal what was left"]
+  ] as const) {
+    it.effect(title, () =>
+      Effect.gen(function* () {
+        let sealed = 0
+        const sealLeft = () => Effect.sync(() => ++sealed % 3 !== 0)
+        const sweep = () => Effect.succeed(false)
+        const stores = Layer.mergeAll(
+          Layer.mock(SessionStore, { sweep }),
+          Layer.mock(PlanStore, { sealLeft, isDurable: true }),
+          lockOf(isOldest)
+        )
+        yield* Layer.build(Layer.provide(Expiry.layer, stores))
+        yield* TestClock.adjust("30 seconds")
+        assert.strictEqual(sealed, batches)
+        yield* TestClock.adjust("31 seconds")
+        assert.strictEqual(sealed, 2 * batches)
+      })
+    )
+  }
 })

@@ -5,7 +5,7 @@ import { wait } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { layer, pass, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Schema, Scope, Stream } from "effect"
+import { Duration, Effect, Exit, Fiber, Schema, Scope, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { canonicalJson } from "../../src/store/CanonicalJson.ts"
 import { idempotency } from "../../src/store/Idempotency.ts"
@@ -154,6 +154,8 @@ describe("an idempotency key", () => {
       Effect.provide(
         layer({
           script: slow,
+          // What is done again and again within a lease would be done for a day.
+          config: { leaseTtl: Duration.hours(1) },
           disturb: ({ create }) => ({
             create: (plan, maxQueue) =>
               Effect.suspend(() =>

@@ -324,6 +324,67 @@ describe("a text for a plan that has completed", () => {
   )
 })
 
+/** A plan that leaves a text to the next one of its session, where another one waits already. */
+const leaveText = Effect.fnUntraced(function* (on_busy: "reject" | "interrupt") {
+  const preferences = { ...stays.preferences, max_steps: 1 }
+  const first = yield* post({ question: "first", session_id: "s", preferences: { ...preferences, on_busy } })
+  yield* pass("1 second")
+  const second = yield* post({ question: "second", session_id: "s", preferences })
+  return { first: first.plan_id, second: second.plan_id }
+})
+
+const nextOf = (plan: PlanId) =>
+  Effect.map(stateOf(plan), ({ final, state }) => [state, final?.moved?.[0]?.entry_id, final?.moved?.[0]?.plan_id])
+
+describe("a text that comes too late for a plan that does not wait for its session", () => {
+  it.effect("waits behind the plans that wait there already, where that one refuses to wait", () =>
+    Effect.gen(function* () {
+      const plans = yield* leaveText("reject")
+      const { entry_id } = yield* tell(plans.first, text("next one"))
+      yield* pass("20 seconds")
+      const { items } = yield* (yield* Plans).list(anonymous, {}, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ question_preview, state }) => [question_preview, state]),
+        [
+          ["next one", "completed"],
+          ["second", "completed"],
+          ["first", "completed"]
+        ]
+      )
+      assert.deepStrictEqual(yield* nextOf(plans.first), ["completed", entry_id, items[0]?.plan_id])
+    }).pipe(
+      Effect.provide(layer({ script: [[wait("3 seconds"), say("one")], [say("two")], [say("three")]] })),
+      Effect.scoped
+    )
+  )
+
+  it.effect("ends none of them, where that one has ended those before it, also when its process dies", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({
+        script: [
+          [wait("3 seconds"), say("one")],
+          [wait("1 minute"), say("never")]
+        ]
+      })
+      const second = yield* mortal({ script: [[say("two")], [say("three")]] })
+      const plans = yield* first.on(leaveText("interrupt"))
+      yield* first.inbox.accept(me, plans.first, text("next one"))
+      yield* pass("5 seconds")
+      first.kill()
+      yield* pass("40 seconds", "1 second")
+      const { items } = yield* second.plans.list(anonymous, {}, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ question_preview, state }) => [question_preview, state]),
+        [
+          ["next one", "completed"],
+          ["second", "completed"],
+          ["first", "completed"]
+        ]
+      )
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+})
+
 describe("a text for a plan that no process can resume", () => {
   it.effect("is named as untaken, whenever it came", () =>
     Effect.gen(function* () {

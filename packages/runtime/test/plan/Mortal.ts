@@ -42,6 +42,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
         isDurable: true,
         create: (...given) => alive(plans.create(...given)),
         takeOver: (...given) => alive(plans.takeOver(...given)),
+        requestAbort: (...given) => alive(plans.requestAbort(...given)),
         abortRequests: (...given) => alive(plans.abortRequests(...given)),
         commit: (batch) =>
           Effect.suspend(() => {
@@ -53,6 +54,7 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
       }).pipe(
         Context.add(LeaseStore, {
           acquire: (...given) => inTime(alive(leases.acquire(...given))),
+          stopWaiting: (...given) => inTime(alive(leases.stopWaiting(...given))),
           renew: (...given) => inTime(alive(leases.renew(...given))),
           release: (...given) => inTime(alive(leases.release(...given))),
           leave: (...given) => inTime(alive(leases.leave(...given)))

@@ -4,16 +4,13 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, pass, post, seen, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Layer, Stream } from "effect"
-import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { Duration, Effect, Fiber, Layer, Metric, Stream } from "effect"
 import { InboxStore } from "../../src/store/InboxStore.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
-import { bob, names } from "./Bob.ts"
+import * as PlanMetrics from "../../src/telemetry/PlanMetrics.ts"
+import { names } from "./Bob.ts"
+import { admin, agents, approve, get, onMemory, pays, waitsOf } from "./Parked.ts"
 import { type Mortal, mortal, peer, replayed, stays } from "./Mortal.ts"
-
-const agents = [{ ...bob, skills: [{ id: "pay", approval: "always" }, { id: "ask" }] }]
-const pays = [callTool("bob_pay", { input: "7" })]
-const admin = { caller: anonymous, isAdmin: true }
 
 /** Asks, and waits until the plan only waits, or is parked. */
 const ask = Effect.fnUntraced(function* (process: Mortal, body: object = {}) {
@@ -25,27 +22,12 @@ const ask = Effect.fnUntraced(function* (process: Mortal, body: object = {}) {
   return { plan_id, session_id, reader }
 })
 
-const get = (process: Mortal, plan_id: PlanId) => process.plans.get(anonymous, plan_id)
-
-const waitsOf = Effect.fnUntraced(function* (plan_id: PlanId) {
-  const { items } = yield* (yield* InboxStore).waiting(anonymous, { plan: plan_id }, { limit: 10 })
-  return items
-})
-
-const approve = Effect.fnUntraced(function* (process: Mortal, plan_id: PlanId) {
-  for (const { task_id } of yield* waitsOf(plan_id)) {
-    yield* process.plans.decide(admin, { plan_id, task_id }, { decision: "approve" })
-  }
-})
-
 const entryOf = (number: number) => EntryId.make(`entry_00000000-0000-4000-8000-00000000000${number}`)
 
 const eventsOf = Effect.fnUntraced(function* (plan_id: PlanId) {
   const rows = yield* (yield* PlanStore).events(plan_id, 0, 500)
   return rows.map(({ event }) => event)
 })
-
-const onMemory = <A, E, R>(test: Effect.Effect<A, E, R>) => test.pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
 
 describe("a plan that only waits", () => {
   it.effect("is parked after its time, and is woken by the decision with the rest of its time", () =>
@@ -90,6 +72,21 @@ describe("a plan that only waits", () => {
         ])
       })
     )
+  )
+
+  it.effect("is counted for operators", () =>
+    onMemory(
+      Effect.gen(function* () {
+        const count = Effect.map(Metric.value(PlanMetrics.parked.of({})), ({ value }) => value)
+        const process = yield* mortal({ script: [pays, [say("done")]], peers: peer().peers })
+        const { plan_id } = yield* ask(process)
+        yield* pass("61 seconds", "1 second")
+        assert.strictEqual(yield* count, 1)
+        yield* approve(process, plan_id)
+        yield* pass("61 seconds", "1 second")
+        assert.strictEqual(yield* count, 0)
+      })
+    ).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
   )
 
   it.effect("is woken by the end of its wait, and by nothing that is said besides", () =>
@@ -292,98 +289,6 @@ describe("a plan that only waits", () => {
         assert.deepInclude(yield* get(process, plan_id), { state: "running" })
         yield* pass("3 seconds", "1 second")
         assert.deepInclude(yield* get(process, plan_id), { state: "waiting" })
-      })
-    )
-  )
-
-  const needsReader = { preferences: { on_disconnect: "cancel" } }
-
-  it.effect("keeps its readers, and is ended when the last one disconnects", () =>
-    onMemory(
-      Effect.gen(function* () {
-        const process = yield* mortal({ script: [pays], peers: peer().peers })
-        const events: Array<ReturnType<typeof seen>[number]> = []
-        const { plan_id, reader } = yield* Effect.gen(function* () {
-          const { frames, plan_id } = yield* process.on(post({ question: "?", agents, ...needsReader }))
-          const reader = yield* Effect.forkChild(
-            Stream.runForEach(frames, (item) => Effect.sync(() => events.push(...seen([item]))))
-          )
-          yield* pass("10 seconds", "1 second")
-          assert.deepInclude(yield* get(process, plan_id), { state: "waiting" })
-          yield* pass("40 seconds", "1 second")
-          assert.deepInclude(yield* get(process, plan_id), { state: "waiting" })
-          assert.isUndefined(reader.pollUnsafe())
-          assert.isAtLeast(events.filter((event) => event === "ping").length, 3)
-          return { plan_id, reader }
-        }).pipe(Effect.scoped)
-        yield* Fiber.interrupt(reader)
-        yield* pass("4 seconds", "1 second")
-        const ended = yield* get(process, plan_id)
-        assert.deepInclude(ended, { state: "aborted" })
-        assert.deepInclude(ended.error, { reason: "disconnect" })
-      })
-    )
-  )
-
-  it.effect("is ended by whoever had its last reader, once no other process has one", () =>
-    onMemory(
-      Effect.gen(function* () {
-        const first = yield* mortal({ script: [pays], peers: peer().peers })
-        const second = yield* mortal({ script: [], peers: peer().peers })
-        const read = (process: Mortal, plan_id: PlanId) =>
-          Effect.forkChild(
-            Effect.scoped(
-              Effect.flatMap(process.streams.read(anonymous, plan_id, 0), ({ frames }) => Stream.runDrain(frames))
-            )
-          )
-        const { frames, plan_id } = yield* first.on(post({ question: "?", agents, ...needsReader }))
-        const asking = yield* Effect.forkChild(Stream.runDrain(frames))
-        yield* pass("10 seconds", "1 second")
-        assert.deepInclude(yield* get(second, plan_id), { state: "waiting" })
-        const other = yield* read(second, plan_id)
-        yield* pass("1 second")
-        yield* Fiber.interrupt(asking)
-        yield* pass("30 seconds", "1 second")
-        assert.deepInclude(yield* get(second, plan_id), { state: "waiting" })
-        yield* Fiber.interrupt(other)
-        yield* pass("15 seconds", "1 second")
-        assert.deepInclude(yield* get(second, plan_id), { state: "aborted" })
-      })
-    )
-  )
-
-  it.effect("needs no reader where one has left it running", () =>
-    onMemory(
-      Effect.gen(function* () {
-        const process = yield* mortal({ script: [pays, [say("done")]], peers: peer().peers })
-        const plan_id = yield* Effect.gen(function* () {
-          const { leaveRunning, plan_id } = yield* process.on(post({ question: "?", agents, ...needsReader }))
-          yield* leaveRunning
-          return plan_id
-        }).pipe(Effect.scoped)
-        yield* pass("10 minutes", "10 seconds")
-        assert.deepInclude(yield* get(process, plan_id), { state: "waiting" })
-        yield* approve(process, plan_id)
-        yield* pass("2 minutes", "1 second")
-        assert.deepInclude(yield* get(process, plan_id), { state: "completed" })
-      })
-    )
-  )
-
-  it.effect("is not parked while its reader may come back", () =>
-    onMemory(
-      Effect.gen(function* () {
-        const process = yield* mortal({ script: [pays], peers: peer().peers })
-        const preferences = { on_disconnect: "cancel", disconnect_grace_ms: 60_000 }
-        const plan_id = yield* Effect.gen(function* () {
-          const { plan_id } = yield* process.on(post({ question: "?", agents, preferences }))
-          yield* pass("1 second")
-          return plan_id
-        }).pipe(Effect.scoped)
-        yield* pass("50 seconds", "1 second")
-        assert.deepInclude(yield* get(process, plan_id), { state: "running" })
-        yield* pass("15 seconds", "1 second")
-        assert.deepInclude(yield* get(process, plan_id), { state: "aborted" })
       })
     )
   )

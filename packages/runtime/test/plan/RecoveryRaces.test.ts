@@ -2,7 +2,7 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { stall } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, pass, post, single } from "@bowline/testing/unstable/TestKit"
+import { all, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Option, Scope, Stream } from "effect"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
@@ -240,6 +240,38 @@ describe("a process", () => {
       yield* pass("10 seconds", "1 second")
       assert.strictEqual(asked, 1)
       assert.isTrue(Option.isSome(yield* leases.acquire(session_id, "other", Duration.minutes(1))))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("sends the readers of a plan that waited there to the one that has it now, where they count", () => {
+    let isAway = false
+    return Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const first = yield* mortal({ script: [[say("one")]] }).pipe(
+        Effect.provideService(LeaseStore, {
+          ...leases,
+          renew: (...given) => Effect.suspend(() => (isAway ? Effect.never : leases.renew(...given)))
+        })
+      )
+      yield* mortal({ script: [[say("two")]] })
+      const holder = yield* first.on(post({ question: "1", session_id: "s", ...stays }))
+      yield* pass("1 second")
+      const fence = Option.getOrThrow(yield* leases.acquire(holder.session_id, "other", Duration.minutes(10)))
+      const { frames, plan_id } = yield* first.on(post({ question: "2", session_id: "s" }))
+      const reader = yield* Effect.forkChild(Stream.runCollect(frames))
+      isAway = true
+      yield* pass("30 seconds", "1 second")
+      isAway = false
+      yield* pass("15 seconds", "1 second")
+      assert.isDefined(reader.pollUnsafe(), "The reader does not know that the plan is elsewhere")
+      assert.strictEqual((yield* Fiber.join(reader)).at(-1), "reconnect")
+      const events = yield* Effect.flatMap(first.streams.read(anonymous, plan_id, 0), ({ frames }) =>
+        Effect.forkChild(readAll(frames))
+      )
+      yield* pass("2 minutes", "1 second")
+      yield* leases.release(holder.session_id, fence)
+      yield* pass("10 seconds", "1 second")
+      assert.strictEqual(single(yield* Fiber.join(events), "final").text, "two")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 

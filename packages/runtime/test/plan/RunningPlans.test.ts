@@ -221,13 +221,13 @@ describe("RunningPlans", () => {
         layer({
           script: () => [wait("1 hour")],
           config: { maxPlans: 1 },
-          disturb: ({ takeOver }) => {
+          disturb: ({ abandoned }) => {
             let looks = 0
             return {
-              takeOver: (...given) =>
+              abandoned: (...given) =>
                 Effect.suspend(() => {
                   isLooking = ++looks > 1
-                  return isLooking ? Effect.never : takeOver(...given)
+                  return isLooking ? Effect.never : abandoned(...given)
                 })
             }
           }

@@ -1,9 +1,10 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { EntryRefused, InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { ApprovalConflict, EntryRefused, InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { say } from "@bowline/testing/provider/Turn"
+import { type Asked, results } from "@bowline/testing/unstable/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { type Duration, Effect, Fiber, Layer, type Schema } from "effect"
@@ -237,6 +238,56 @@ describe.each(deaths)("a call whose peer asks, and whose process dies of the wri
       )
       assert.deepInclude(single(events, "task.finished"), { state: "completed" })
       assert.deepStrictEqual(names(events).slice(-2), ["final", "done"])
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
+  )
+})
+
+describe("a call that was approved with other arguments, and whose peer asks before its process dies", () => {
+  it.effect("keeps its arguments and what was remembered in the next process, and its decision stands", () =>
+    Effect.gen(function* () {
+      const remote = asking(1)
+      const asked: Array<Schema.Json> = []
+      const call: PeerClient["Service"]["call"] = (given, onEvent) => {
+        asked.push(given.input)
+        return remote.peers.call(given, onEvent)
+      }
+      const first = yield* mortal({ script, peers: { call } })
+      const requests: Array<Asked> = []
+      const again = (request: Asked) => {
+        requests.push(request)
+        return requests.length === 1 ? [callTool("bob_ask", { input: "again" })] : [say("ok")]
+      }
+      const second = yield* mortal({ script: again, peers: { call } })
+      const { plan_id } = yield* first.on(post({ ...body, preferences: { ...body.preferences, approval: "always" } }))
+      yield* pass("1 second")
+      const [approval] = yield* waitsOf(first)
+      const task_id = approval?.task_id ?? assert.fail()
+      const input = { input: "changed" }
+      const decided = { type: "decision", task_id, decision: "approve" } as const
+      const { entry_id } = yield* first.inbox.accept(me, plan_id, { ...decided, input, remember: "plan" })
+      yield* pass("1 second")
+      first.kill()
+      yield* pass("40 seconds", "1 second")
+      const [wait] = yield* waitsOf(second)
+      assert.strictEqual(wait?.kind, "answer")
+      yield* second.inbox.accept(me, plan_id, answerOf(task_id, { text: "One" }))
+      const events = yield* replayed(second, plan_id)
+      // The first process, the next one, and the same once more: its plan was parked meanwhile.
+      assert.deepStrictEqual(asked, [input, input, input, { input: "again" }])
+      const notes = requests.map((request) => results(request).map((result) => result.includes("has changed the arg")))
+      assert.deepStrictEqual(notes, [[true], [true, false]])
+      assert.lengthOf(all(events, "approval.requested"), 1)
+      assert.deepStrictEqual(yield* second.inbox.accept(me, plan_id, { ...decided, input }), {
+        entry_id,
+        plan_id,
+        moved: false
+      })
+      const other = second.inbox.decide(me, { plan_id, task_id }, { decision: "reject" })
+      const conflict = yield* Effect.flip(other)
+      assert.deepStrictEqual(conflict instanceof ApprovalConflict && conflict.standing, {
+        decision: "approve",
+        by: anonymous
+      })
     }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
   )
 })

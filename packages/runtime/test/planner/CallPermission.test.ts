@@ -137,20 +137,14 @@ describe("permissions that change while a plan runs", () => {
     const connection = { tools: Effect.succeed([]), hasChanged: Effect.succeed(false), call: () => Effect.never }
     const server = { name: "files", url: "https://[::1]:8443/mcp", auth: { type: "none" } } as const
     const trust = { digest: "sha256:0", known: null, isChanged: false }
+    const given = { answers: false, check: () => Effect.undefined }
     const listed = { name: "read", description: null, inputSchema: {}, outputSchema: null, isDestructive: false }
-    const tool = McpTools.fromTool(server, [server.url], connection, listed, trust, () => Effect.undefined)
+    const tool = McpTools.fromTool(server, [server.url], connection, listed, trust, given)
     assert.isTrue(allowsTool({ ...everything, host: (host) => host === "::1" }, tool))
     assert.isFalse(allowsTool({ ...everything, host: () => false }, tool))
     const token_url = "https://login.example/token"
     const auth = { type: "oauth2_client_credentials", token_url, client_id: "", client_secret_env_var: "" } as const
-    const secured = McpTools.fromTool(
-      server,
-      urlsOf(server.url, auth),
-      connection,
-      listed,
-      trust,
-      () => Effect.undefined
-    )
+    const secured = McpTools.fromTool(server, urlsOf(server.url, auth), connection, listed, trust, given)
     assert.isFalse(allowsTool({ ...everything, host: (host) => host === "::1" }, secured))
   })
 })

@@ -5,17 +5,18 @@ import { all, layer, post, readAll, single } from "@bowline/testing/unstable/Tes
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 
-it.effect("offers 128 tools at most, however many the cards of agents name", () =>
+it.effect("has 2,000 tools at most, however many the cards of agents name", () =>
   Effect.gen(function* () {
-    const agents = ["a", "b", "c"].map((name) => ({ name, endpoint: `http://${name}.test/` }))
+    const agents = Array.from({ length: 32 }, (_, index) => ({ name: `a${index}`, endpoint: `http://a${index}.test/` }))
     const events = yield* readAll((yield* post({ question: "?", agents })).frames)
     const [asked] = yield* (yield* ScriptedProvider).asked.all
-    assert.strictEqual(asked?.tools.length, 128)
+    assert.include(asked?.system, "- a30 (64 tools)")
+    assert.include(asked?.system, "- a31 (16 tools)")
     const { code, data, message } = single(events, "notice")
-    const tools = Array.from({ length: 64 }, (_, index) => `c_skill-${index}`)
-    const reason = "A plan has at most 128 tools"
-    assert.deepStrictEqual(data, { agent: "c", tools: tools.map((tool) => ({ tool, reason })) })
-    assert.deepStrictEqual([code, message], ["tool_missing", `Tools of the agent c are missing: ${tools.join(", ")}`])
+    const tools = Array.from({ length: 48 }, (_, index) => `a31_skill-${index + 16}`)
+    const reason = "A plan has at most 2000 tools"
+    assert.deepStrictEqual(data, { agent: "a31", tools: tools.map((tool) => ({ tool, reason })) })
+    assert.deepStrictEqual([code, message], ["tool_missing", `Tools of the agent a31 are missing: ${tools.join(", ")}`])
   }).pipe(
     Effect.provide(
       layer({

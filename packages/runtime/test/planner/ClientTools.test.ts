@@ -161,7 +161,7 @@ describe("a call of a client's tool whose process dies", () => {
 
   it.effect("has one result, whichever write its process dies of", () =>
     Effect.gen(function* () {
-      const writes = ['"event":"waiting"', '"state":"taken"', '"TaskFinished"']
+      const writes = ['"event":"waiting"', '"state":"taken"']
       for (const write of writes) {
         for (const when of ["before", "behind"] as const) {
           const stuck = peer(Effect.as(Effect.sleep("10 seconds"), hi))
@@ -189,6 +189,27 @@ describe("a call of a client's tool whose process dies", () => {
           )
         }
       }
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
+  )
+
+  it.effect("has finished if its result is taken, also when its plan is cancelled before the next process has it", () =>
+    Effect.gen(function* () {
+      const isTaken = (batch: ReadonlyArray<PlanCommit>) => JSON.stringify(batch).includes('"state":"taken"')
+      const first = yield* mortal({ script: [[picks]], dies: (batch) => (isTaken(batch) ? "behind" : undefined) })
+      const second = yield* mortal({ script: () => [say("ok")] })
+      const { plan_id } = yield* first.on(post({ ...body, agents: [] }))
+      yield* pass("1 second")
+      const [wait] = yield* waitsOf(first)
+      yield* give(first, plan_id, wait?.task_id ?? assert.fail())
+      yield* pass("1 second")
+      yield* Effect.forkChild(second.plans.cancel(anonymous, plan_id))
+      const events = yield* replayed(second, plan_id, "40 seconds")
+      assert.deepInclude(single(events, "task.finished"), { state: "completed" })
+      const { items } = yield* second.inbox.list(me, plan_id, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ state }) => state),
+        ["taken"]
+      )
     }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
   )
 })

@@ -107,14 +107,14 @@ describe("recipes", () => {
     }).pipe(Effect.provide(layer({ script: [[say("ok")]] })), Effect.scoped)
   )
 
-  it.effect("are left out of a plan that has 128 tools of its own, and the caller is told", () =>
+  it.effect("are left out of a plan that has 2,000 tools of its own, and the caller is told", () =>
     Effect.gen(function* () {
-      const skills = Array.from({ length: 64 }, (_, index) => ({ id: `skill-${index}` }))
-      const agents = ["a", "b"].map((name) => ({ ...bob, name, skills }))
+      const skills = Array.from({ length: 50 }, (_, index) => ({ id: `skill-${index}` }))
+      const agents = Array.from({ length: 40 }, (_, index) => ({ ...bob, name: `a${index}`, skills }))
       const events = yield* readAll((yield* post({ question: "?", agents })).frames)
       const [asked] = yield* (yield* ScriptedProvider).asked.all
-      assert.deepStrictEqual([asked?.tools.length, asked?.system.includes("refund")], [128, false])
-      const data = { tools: [{ tool: "load_recipe", reason: "A plan has at most 128 tools" }] }
+      assert.deepStrictEqual([asked?.tools.length, asked?.system.includes("refund")], [1, false])
+      const data = { tools: [{ tool: "load_recipe", reason: "A plan has at most 2000 tools" }] }
       assert.deepInclude(single(events, "notice"), { code: "tool_missing", data })
     }).pipe(Effect.provide(layer({ script: [[say("ok")]] }).pipe(Layer.provide(recipes))), Effect.scoped)
   )

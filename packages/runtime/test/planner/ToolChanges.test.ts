@@ -172,7 +172,7 @@ describe("a server that changes its tools in the middle of a plan", () => {
 
   it.effect("ends the plan where they are too many", () => {
     const { change, mcp, reacting } = Weather.server(sky)
-    reacting.react = () => change(...Array.from({ length: 129 }, (_, at) => Weather.toolNamed(`tool ${at}`)))
+    reacting.react = () => change(...Array.from({ length: 2_001 }, (_, at) => Weather.toolNamed(`tool ${at}`)))
     return Effect.gen(function* () {
       const { code, data } = single(yield* run(), "error")
       assert.deepStrictEqual([code, data], ["invalid_request", { server: "weather" }])

@@ -1,16 +1,21 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
+import { EntryId } from "@bowline/domain/plan/Outcome"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
 import { stall, wait } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { Sessions } from "../../src/plan/Sessions.ts"
 import type { PlanFrame } from "../../src/store/EventRow.ts"
 import * as PlanGist from "../../src/store/PlanGist.ts"
+import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
-import { type Followed, type FollowedPlan, PlanFollower } from "../../src/stream/PlanFollower.ts"
+import type { ReaderItem } from "../../src/stream/LivePlan.ts"
+import { type Followed, type FollowedPlan, PlanFollower, readFrom } from "../../src/stream/PlanFollower.ts"
 
 /** More than what waits for a reader before it is cut off, said while nobody has time to read. */
 const burst = Array.from({ length: 3_000 }, (_, index) => say(`${index} `))
@@ -112,6 +117,29 @@ describe("PlanFollower", () => {
     }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[...burst, stall]] })))
   )
 
+  it.effect("is never silent for more than 10 s, also where its process loses the plan in between", () =>
+    Effect.gen(function* () {
+      yield* TestKit.pass("1 second")
+      const { frames, session_id } = yield* TestKit.follow({ question: "?" })
+      let heardAt = yield* Clock.currentTimeMillis
+      const silences: Array<number> = []
+      const hear = Effect.map(Clock.currentTimeMillis, (now) => {
+        silences.push(now - heardAt)
+        heardAt = now
+      })
+      yield* Effect.forkScoped(Stream.runForEachArray(frames, () => hear))
+      yield* TestKit.pass("6 seconds")
+      // The next renewal, at 10 s, does not find it.
+      yield* (yield* LeaseStore).release(session_id, 1)
+      yield* TestKit.pass("40 seconds", "1 second")
+      yield* hear
+      assert.isAtMost(Math.max(...silences), 10_000)
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(TestKit.layer({ script: [[stall]], disturb: () => ({ takeOver: () => Effect.succeed([]) }) }))
+    )
+  )
+
   it.effect("says that a plan is gone that is deleted while it is read", () =>
     Effect.gen(function* () {
       const plan = yield* TestKit.follow({ question: "?", session_id: "s" })
@@ -123,6 +151,47 @@ describe("PlanFollower", () => {
       yield* Fiber.join(slow.fiber)
       assert.deepStrictEqual(shown(slow.items), all(slow.items, "Gone"))
     }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[...burst, stall]] })))
+  )
+
+  it.effect(
+    "gives a reader of what follows an entry nothing that was before it, also when the plan is handed over first",
+    () => {
+      const entry = EntryId.make("entry_00000000-0000-4000-8000-000000000001")
+      const frameOf = (seq: number, text: string): PlanFrame => ({
+        seq,
+        at: "2026-01-01T00:00:00.000Z",
+        event: "inbox.accepted",
+        payload: JSON.stringify({ entry_id: text })
+      })
+      const readings: ReadonlyArray<ReadonlyArray<ReaderItem>> = [
+        [frameOf(1, "other"), "ping", "reconnect"],
+        [frameOf(2, entry), frameOf(3, "other")]
+      ]
+      const asked: Array<number> = []
+      const readingOf = (items: ReadonlyArray<ReaderItem>) => ({
+        plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
+        session_id: SessionId.make("session_00000000-0000-4000-8000-000000000001"),
+        frames: Stream.fromIterable(items),
+        connect: () => () => undefined,
+        leaveRunning: Effect.void,
+        replaced: Effect.void,
+        isHere: () => true
+      })
+      const parts = {
+        isDraining: Effect.succeed(false),
+        watch: () => Effect.succeed({ news: Effect.never, isClosed: () => false }),
+        read: (_: unknown, __: unknown, after: number) => {
+          asked.push(after)
+          return Effect.succeed(readingOf(readings[1] ?? []))
+        }
+      }
+      return Effect.gen(function* () {
+        const { follow } = yield* PlanFollower
+        const items = yield* Stream.runCollect(follow(anonymous, readFrom(readingOf(readings[0] ?? []), entry)).frames)
+        assert.deepStrictEqual(shown(items), ["ping", 2, 3, "Over"])
+        assert.deepStrictEqual(asked, [1])
+      }).pipe(Effect.scoped, Effect.provide(PlanFollower.layerOf(Effect.succeed(parts))))
+    }
   )
 
   it.effect("goes on where a plan is handed over to, and says so where the process shuts down", () =>
@@ -144,7 +213,7 @@ describe("PlanFollower", () => {
       const store = yield* PlanStore
       const told = yield* store.told(anonymous, plan.plan_id)
       const events = yield* PlanGist.complete(store, told.plan, PlanGist.upTo(0))
-      assert.deepStrictEqual(PlanGist.decode(told.gist), Option.some(events))
+      assert.deepStrictEqual(PlanGist.decode(told.gist, told.plan.final?.text), Option.some(events))
     }).pipe(Effect.scoped, Effect.provide(durable))
   )
 })

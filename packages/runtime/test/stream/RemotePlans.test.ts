@@ -19,7 +19,7 @@ const setUp = () => {
         replica: "b",
         isOverdue: () => false,
         leaseTtl: () => undefined,
-        duties: () => ({ isOldest: true, mayPark: true, isAlone: true })
+        duties: () => ({ isOldest: true, mayPark: true, others: 0 })
       }),
       word.layer
     ])
@@ -132,7 +132,7 @@ describe("RemotePlans", () => {
           replica: "b",
           isOverdue: () => false,
           leaseTtl: () => undefined,
-          duties: () => ({ isOldest: true, mayPark: true, isAlone: true })
+          duties: () => ({ isOldest: true, mayPark: true, others: 0 })
         }),
         notices
       ])

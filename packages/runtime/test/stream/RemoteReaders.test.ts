@@ -18,8 +18,9 @@ const setUp = Effect.gen(function* () {
   const live = new LivePlan(yield* Effect.scope, () => void abandoned++)
   const reader = yield* Scope.make()
   yield* Scope.provide(live.attach(0), reader)
-  yield* Effect.provide(
-    RemoteReaders.serve((id) => (id === plan_id ? live : undefined)),
+  let isHere = true
+  const readers = yield* Effect.provide(
+    RemoteReaders.serve((id) => (id === plan_id && isHere ? live : undefined)),
     word.layer
   )
   let seq = 0
@@ -27,7 +28,11 @@ const setUp = Effect.gen(function* () {
     ...word,
     leave: Scope.close(reader, Exit.void),
     publish: () => live.publish([{ seq: ++seq, at: "2026-01-02T03:04:05.678Z", event: "step", payload: "{}" }]),
-    abandoned: () => abandoned
+    abandoned: () => abandoned,
+    end: () => {
+      isHere = false
+      readers.ended(plan_id)
+    }
   }
 })
 
@@ -99,6 +104,19 @@ describe("RemoteReaders", () => {
       publish()
       yield* settle
       assert.lengthOf(published, 3)
+    })
+  )
+
+  it.effect("are told of a plan that was over before anybody knew that they read it, once", () =>
+    Effect.gen(function* () {
+      const { tell, end, published } = yield* setUp
+      end()
+      yield* settle
+      assert.deepStrictEqual(published, [])
+      tell(reading)
+      tell(reading)
+      yield* settle
+      assert.deepStrictEqual(published, [advanced])
     })
   )
 })

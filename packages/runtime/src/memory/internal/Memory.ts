@@ -7,11 +7,11 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { traceIdOf } from "../../remote/PeerClient.ts"
 import { Schema } from "effect"
 import * as PlanGist from "../../store/PlanGist.ts"
-import type { Guard, NewPlan, Progress, Spent } from "../../store/PlanStore.ts"
+import type { EffectClaim, Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
-import type { PlanRecord, SessionRecord, KnownTool, PushRecord } from "./MemoryRecords.ts"
+import type { ClaimRecord, PlanRecord, SessionRecord, KnownTool, PushRecord } from "./MemoryRecords.ts"
 
 const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
 
@@ -33,6 +33,8 @@ export class Memory {
   readonly pushes = new Map<PlanId, Map<string, PushRecord>>()
   /** By owner and id of the tool, also those that have expired. */
   readonly knownTools = new Map<string, KnownTool>()
+  /** By owner and key, also those that have expired. */
+  readonly effects = new Map<string, ClaimRecord>()
   readonly replicas = new Map<ReplicaId, number>()
   /** What was charged to days, by day and owner. */
   readonly spent = new Map<string, Map<CallerName, Spent>>()
@@ -99,6 +101,35 @@ export class Memory {
 
   know(owner: CallerName, tool: KnownToolId, digest: string, now: string): void {
     this.knownTools.set(nameOf(owner, tool), { digest, expires_at: knownUntil(now).expires_at })
+  }
+
+  claim(
+    { owner, plan }: PlanRecord,
+    { at, expires_at, follows, key, task_id }: Extract<PlanChange, { readonly _tag: "EffectClaimed" }>
+  ): void {
+    const id = nameOf(owner, key)
+    const held = this.effects.get(id)
+    const isFree = held === undefined || held.state === "none" || held.expires_at <= at || held.task_id === follows
+    if (isFree) this.effects.set(id, { task_id, plan_id: plan.plan_id, at, state: "running", expires_at })
+  }
+
+  endEffect({ state, task_id }: Extract<PlanChange, { readonly _tag: "EffectEnded" }>): void {
+    for (const claim of this.effects.values()) if (claim.task_id === task_id) claim.state = state
+  }
+
+  claimOf(owner: CallerName, key: string): EffectClaim | undefined {
+    const claim = this.effects.get(nameOf(owner, key))
+    if (claim === undefined) return undefined
+    const { at, plan_id, state, task_id } = claim
+    const task = this.plans.get(plan_id)?.tasks.get(task_id)
+    const isOpen = this.open.has(plan_id) && task?.state === "running"
+    return {
+      task_id,
+      plan_id,
+      at,
+      state: state === "running" && !isOpen ? "unknown" : state,
+      result: task?.result ?? null
+    }
   }
 
   takeKey({ idempotency, caller, plan_id }: NewPlan): void {

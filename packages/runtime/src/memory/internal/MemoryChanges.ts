@@ -42,6 +42,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
       preset: record.plan.preset,
       finished_at: null,
       error: null,
+      result: null,
       reverted: false
     }
     record.tasks.set(change.task_id, task)
@@ -54,6 +55,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
     task.state = change.state
     task.finished_at = change.at
     task.error = change.error
+    task.result = change.result
     return
   }
   task.remote_task_id = change.remote_task_id
@@ -99,6 +101,12 @@ export const apply = (
     case "TaskFinished":
       applyToTask(record, session, change)
       return
+    case "EffectClaimed":
+      memory.claim(record, change)
+      return
+    case "EffectEnded":
+      memory.endEffect(change)
+      return
     case "WaitOpened":
       record.waits.set(change.task_id, {
         ordinal: memory.nextOrdinal(),
@@ -109,8 +117,10 @@ export const apply = (
       return
     case "WaitEnded": {
       const wait = record.waits.get(change.task_id)
-      if (wait !== undefined)
-        wait.settlement ??= { task_id: change.task_id, round: 1, given: undefined, tool_digest: null }
+      if (wait !== undefined) {
+        const { round, task_id } = wait.request
+        wait.settlement ??= { task_id, round, given: undefined, tool_digest: null }
+      }
       return
     }
     case "EntryChanged":

@@ -2,11 +2,12 @@ import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { Message, MessageId } from "@bowline/domain/session/Message"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
+import type { EventRow } from "../../store/EventRow.ts"
 import type { Notice, Notices } from "../../store/Notices.ts"
 import type { Committed, PlanChange, PlanCommit, PlanStore } from "../../store/PlanStore.ts"
 import type { Memory } from "./Memory.ts"
 import { apply, coverage } from "./MemoryChanges.ts"
-import { hasEvent } from "./MemoryEvents.ts"
+import { prepare } from "./MemoryCreations.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
 /** Whether the history that the compactions summarise is still the session's. */
@@ -21,6 +22,10 @@ const isSettledBy = ({ events: stored, plan }: PlanRecord, { changes, events }: 
       ? change.at === plan.finished_at && change.outcome.state === plan.state
       : change._tag === "Parked" && plan.state === "waiting"
   )
+
+/** Whether the event is there. It looks from the end, where the events of a commit are that is repeated. */
+const hasEvent = (rows: ReadonlyArray<EventRow>, seq: number): boolean =>
+  rows.findLast((row) => row.seq <= seq)?.seq === seq
 
 /** Whether the plan, which writes the session now, has added the message: its messages are the last ones. */
 const hasMessage = (messages: ReadonlyArray<Message>, plan: PlanId, id: MessageId): boolean => {
@@ -44,8 +49,12 @@ const noticeOf = ({ guard, session_id }: PlanCommit, { _tag }: PlanChange): Read
   return _tag === "HandedOver" && guard._tag === "Queued" ? [{ _tag: "PlansLeft" }] : []
 }
 
-/** Writes a commit. Says whether it was written, was written before, or why it is not. */
-const write = (memory: Memory, commit: PlanCommit, at: string): "written" | "known" | Exclude<Committed, "behind"> => {
+/** Writes a commit, or nothing of it. Says whether it was written, was written before, or why it is not. */
+const write = Effect.fnUntraced(function* (
+  memory: Memory,
+  commit: PlanCommit,
+  at: string
+): Effect.fn.Return<"written" | "known" | Exclude<Committed, "behind">> {
   const { plan_id, session_id, guard, changes, events, inbox } = commit
   const record = memory.plans.get(plan_id)
   const session = memory.sessions.get(session_id)
@@ -53,7 +62,10 @@ const write = (memory: Memory, commit: PlanCommit, at: string): "written" | "kno
   if (record === undefined || session === undefined || !memory.holds(record, guard)) return "refused"
   if (isStoredBy(record, session, commit)) return "known"
   if (!isCurrent(session, changes)) return "refused"
-  if (inbox?.closes === true && inbox.seen !== record.inboxCount) return "unread"
+  const parksAborted = record.abort !== undefined && changes.some(({ _tag }) => _tag === "Parked")
+  if (inbox?.closes === true && (inbox.seen !== record.inboxCount || parksAborted)) return "unread"
+  const next = changes.flatMap((change) => (change._tag === "Continued" ? [change.plan] : []))
+  const creates = yield* Effect.orDie(Effect.forEach(next, (plan) => prepare(memory, plan, Infinity, record)))
   for (const change of changes) apply(memory, record, session, change, at)
   if (isSettled(record.plan)) {
     memory.open.delete(plan_id)
@@ -62,30 +74,19 @@ const write = (memory: Memory, commit: PlanCommit, at: string): "written" | "kno
   record.events.push(...events)
   memory.grow(session, [changes, events])
   memory.touch(session)
+  for (const create of creates) create()
   return "written"
-}
+})
 
-/** Creates the plan that continues one that is over. */
-const continueWith = (create: PlanStore["Service"]["create"], { changes }: PlanCommit) =>
-  Effect.forEach(changes, (change) =>
-    change._tag === "Continued" ? Effect.orDie(create(change.plan, Infinity)) : Effect.void
-  )
-
-export const makeCommit = (
-  memory: Memory,
-  notices: Notices["Service"],
-  create: PlanStore["Service"]["create"]
-): PlanStore["Service"]["commit"] =>
+export const makeCommit = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"]["commit"] =>
   Effect.fnUntraced(function* (batch) {
     const at = fromMillis(yield* Clock.currentTimeMillis)
     const committed = new Map<PlanId, Committed>()
     const told: Array<Notice> = []
     for (const commit of batch) {
-      const result = write(memory, commit, at)
-      if (result === "written") {
-        yield* continueWith(create, commit)
-        told.push(...commit.changes.flatMap((change) => noticeOf(commit, change)))
-      } else if (result !== "known") committed.set(commit.plan_id, result)
+      const result = yield* write(memory, commit, at)
+      if (result === "written") told.push(...commit.changes.flatMap((change) => noticeOf(commit, change)))
+      else if (result !== "known") committed.set(commit.plan_id, result)
       const { inbox } = commit
       const count = memory.plans.get(commit.plan_id)?.inboxCount
       if (inbox !== undefined && !committed.has(commit.plan_id) && count !== inbox.seen) {

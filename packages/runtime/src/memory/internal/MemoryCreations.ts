@@ -19,7 +19,7 @@ const notNew = new InvalidRequest({
 })
 
 /** Whether the session takes one more plan. */
-const refusal = ({ open }: SessionRecord, { request }: NewPlan, maxQueue: number): SessionBusy | undefined => {
+const refusal = (open: ReadonlySet<PlanRecord>, { request }: NewPlan, maxQueue: number): SessionBusy | undefined => {
   if (request.preferences.on_busy === "reject" && open.size > 0) {
     return new SessionBusy({ message: "The session has a plan that is not over" })
   }
@@ -49,22 +49,31 @@ const leaseTo = (
   return fence
 }
 
-export const makeCreate = (memory: Memory): PlanStore["Service"]["create"] =>
-  Effect.fnUntraced(function* (plan, maxQueue) {
-    const { idempotency, caller, request, plan_id } = plan
-    const createdAt = fromMillis(plan.createdAt)
-    const taken = idempotency === null ? undefined : memory.findKey(caller, idempotency.key, createdAt)
-    if (idempotency !== null && taken !== undefined) {
-      return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
-    }
-    const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
-    if (known !== undefined && plan.messages.length > 0) return yield* notNew
-    const session = known ?? makeSession(memory, plan)
-    const busy = refusal(session, plan, maxQueue)
-    if (busy !== undefined) return yield* busy
-    const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
+/**
+ * Looks whether the plan may be created, and writes nothing: what is returned creates it, before anything else is written. `before` is over in the
+ * same write.
+ */
+export const prepare = Effect.fnUntraced(function* (
+  memory: Memory,
+  plan: NewPlan,
+  maxQueue: number,
+  before?: PlanRecord
+) {
+  const { idempotency, caller, request, plan_id } = plan
+  const createdAt = fromMillis(plan.createdAt)
+  const taken = idempotency === null ? undefined : memory.findKey(caller, idempotency.key, createdAt)
+  if (idempotency !== null && taken !== undefined) {
+    return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
+  }
+  const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
+  if (known !== undefined && plan.messages.length > 0) return yield* notNew
+  const session = known ?? makeSession(memory, plan)
+  const busy = refusal(before === undefined ? session.open : session.open.difference(new Set([before])), plan, maxQueue)
+  if (busy !== undefined) return yield* busy
+  const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
+  const now = yield* Clock.currentTimeMillis
+  return () => {
     memory.add(session)
-    const now = yield* Clock.currentTimeMillis
     if (!memory.replicas.has(plan.replica)) {
       memory.replicas.set(plan.replica, now + Duration.toMillis(firstBreath))
     }
@@ -83,4 +92,10 @@ export const makeCreate = (memory: Memory): PlanStore["Service"]["create"] =>
     memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
     memory.touch(session)
     return { session_id, external_session_id, created, fence, dropped }
-  })
+  }
+})
+
+export const makeCreate =
+  (memory: Memory): PlanStore["Service"]["create"] =>
+  (plan, maxQueue) =>
+    Effect.map(prepare(memory, plan, maxQueue), (create) => create())

@@ -5,7 +5,8 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Effect, Option } from "effect"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { Clock, Effect, Option, Struct } from "effect"
 import { fromEvents } from "../../store/EventRow.ts"
 import {
   type Accepted,
@@ -18,7 +19,8 @@ import {
   refusals,
   saysTheSame,
   settles,
-  type StoredWait
+  type StoredWait,
+  toolsIn
 } from "../../store/InboxStore.ts"
 import { type Memory, wake } from "./Memory.ts"
 import type { EntryRecord, PlanRecord, WaitRecord } from "./MemoryRecords.ts"
@@ -69,14 +71,26 @@ export const contentOf = ({ inbox, inboxCount, plan, waits }: PlanRecord): Inbox
   settlements: Array.from(waits.values()).flatMap(({ settlement }) => {
     const entry = inbox.find(({ entry_id }) => entry_id === settlement?.given?.entry_id)
     return settlement === undefined || (entry !== undefined && entry.state !== "accepted") ? [] : [settlement]
-  })
+  }),
+  tools: inbox.findLast(({ tools }) => tools !== undefined)?.tools
 })
 
+/** What was decided about a call. */
+const decisionOf = ({ inbox }: PlanRecord, task: TaskId): StoredWait["decision"] =>
+  inbox
+    .flatMap(({ by, entry, entry_id }) =>
+      entry.type === "decision" && entry.task_id === task ? [{ entry_id, by, entry }] : []
+    )
+    .at(0)
+
 /** What the calls of a plan wait for, or waited for last. */
-export const waitsOf = ({ waits }: PlanRecord): ReadonlyArray<StoredWait> =>
-  Array.from(waits.values(), ({ request, settlement }) => {
-    const { expires_at, kind, mark, round, schema, task_id, tool, url } = request
-    return { task_id, kind, round, tool, schema, url, expires_at, mark, settlement }
+export const waitsOf = (record: PlanRecord): ReadonlyArray<StoredWait> =>
+  Array.from(record.waits.values(), ({ request, settlement }) => {
+    const { expires_at, kind, mark, round, schema, spent_ms, task_id, tool, url } = request
+    const entry = record.inbox.find(({ entry_id }) => entry_id === settlement?.given?.entry_id)
+    const taken_at = entry?.state === "taken" ? entry.at : null
+    const decision = decisionOf(record, task_id)
+    return { task_id, kind, round, tool, schema, url, expires_at, mark, spent_ms, settlement, taken_at, decision }
   })
 
 /** Ends the waits whose time is over. Says whether there were some. */
@@ -123,7 +137,12 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         : Effect.succeed(record)
     })
 
-  const add = (record: PlanRecord, { by, entry, entry_id }: Accepting, now: string, rest: Partial<EntryRecord>) => {
+  const add = (
+    record: PlanRecord,
+    { by, entry, entry_id, tools }: Accepting,
+    now: string,
+    rest: Partial<EntryRecord>
+  ) => {
     const session = memory.sessions.get(record.plan.session_id)
     const added: EntryRecord = {
       entry_id,
@@ -131,6 +150,7 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       at: now,
       ordinal: memory.nextOrdinal(),
       entry,
+      tools,
       round: null,
       state: "accepted",
       told: null,
@@ -148,18 +168,18 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
     Effect.gen(function* () {
       const { by, entry_id } = accepting
       const wait = record.waits.get(entry.task_id)
-      const asked = entry.type === "answer" ? entry.round : undefined
-      const first = record.inbox.find(
+      const isWaiting = wait?.request.kind === settles[entry.type]
+      const asked = (entry.type === "answer" ? entry.round : undefined) ?? (isWaiting ? wait.request.round : undefined)
+      const first = record.inbox.findLast(
         (earlier) =>
           earlier.entry.type === entry.type &&
           earlier.entry.task_id === entry.task_id &&
-          earlier.round === (asked ?? wait?.request.round)
+          (asked === undefined || earlier.round === asked)
       )
       if (first !== undefined && first.entry.type !== "text") {
         return saysTheSame(first.entry, entry) ? known(first) : yield* refusals.settled
       }
-      if (wait === undefined || wait.request.kind !== settles[entry.type]) return yield* new NotFound({ what: "task" })
-      if (asked !== undefined && asked > wait.request.round) return yield* new NotFound({ what: "task" })
+      if (!isWaiting || (asked ?? 1) > wait.request.round) return yield* new NotFound({ what: "task" })
       if (!isOpen(record)) return yield* refusals.over
       if (wait.settlement !== undefined) return yield* refusals.expired
       const { known_tool, round, task_id, tool_digest } = wait.request
@@ -227,6 +247,11 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         )
         return Option.fromUndefinedOr(found?.plan.plan_id)
       }),
+    toolsOf: (id) =>
+      Effect.sync(() => {
+        const record = memory.plans.get(id)
+        return record === undefined ? [] : (contentOf(record).tools ?? toolsIn(record.request.request))
+      }),
     planOf: (id) =>
       Effect.sync(
         () =>
@@ -291,12 +316,9 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       }),
     decision: ({ plan_id, task_id }) =>
       Effect.sync((): GivenDecision | undefined => {
-        const found = memory.plans
-          .get(plan_id)
-          ?.inbox.find(({ entry }) => entry.type === "decision" && entry.task_id === task_id)
-        if (found?.entry.type !== "decision") return undefined
-        const { decision, note } = found.entry
-        return note === undefined ? { decision, by: found.by } : { decision, note, by: found.by }
+        const record = memory.plans.get(plan_id)
+        const given = record && decisionOf(record, task_id)
+        return given && { ...Struct.pick(given.entry, ["decision", "note"]), by: given.by }
       }),
     isRemembered: (session, tool) =>
       Effect.sync(() =>

@@ -16,6 +16,8 @@ export const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): Lea
       memory.touch(session)
       return Effect.succeedSome(fence)
     }),
+  // Every waiter is in this process, and hears of each release.
+  stopWaiting: () => Effect.void,
   renew: (replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       const expires = now + Duration.toMillis(leaseTtl)
@@ -28,7 +30,7 @@ export const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): Lea
       }
       // In the order in which they came.
       const living = Array.from(memory.replicas.keys()).filter((one) => memory.isAlive(one, now))
-      return { held, isOldest: living[0] === replica, mayPark: true, isAlone: living.length === 1 }
+      return { held, isOldest: living[0] === replica, mayPark: true, others: living.length - 1 }
     }),
   release: (id, fence) =>
     Effect.suspend(() => {

@@ -4,7 +4,7 @@ import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
 import type { AbortReason, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
-import type { Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
+import type { ClientTool, Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -13,7 +13,7 @@ import type { Route } from "../../remote/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { Settlement } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
-import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
@@ -21,6 +21,7 @@ export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
   readonly preset: string | null
   finished_at: string | null
   error: TaskError | null
+  result: string | null
   reverted: boolean
 }
 
@@ -92,6 +93,7 @@ export interface SessionRecord {
 export interface EntryRecord extends Pick<Entry, "entry_id" | "by" | "at"> {
   readonly ordinal: number
   readonly entry: NewEntry
+  readonly tools: ReadonlyArray<ClientTool> | undefined
   /** Of what settles a call: the round that it has settled. */
   readonly round: number | null
   state: Entry["state"]
@@ -116,6 +118,12 @@ export interface PushRecord extends Pick<ClaimedTarget, "owner" | "task_id" | "t
   fence: number
   replica: ReplicaId
   isOver: boolean
+}
+
+/** Whose an effect is. */
+export interface ClaimRecord extends Omit<EffectClaim, "result"> {
+  state: EffectClaim["state"]
+  readonly expires_at: string
 }
 
 /** A tool that a caller knows. */

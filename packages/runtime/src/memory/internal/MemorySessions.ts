@@ -204,7 +204,9 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         for (const day of memory.spent.keys()) if (day < yesterday) memory.spent.delete(day)
         const tools = firstFew(memory.knownTools, sweepSize, ([, { expires_at }]) => expires_at <= now)
         for (const [tool] of tools) memory.knownTools.delete(tool)
-        return [expired, keys, tools].some(({ length }) => length === sweepSize)
+        const effects = firstFew(memory.effects, sweepSize, ([, { expires_at }]) => expires_at <= now)
+        for (const [effect] of effects) memory.effects.delete(effect)
+        return [expired, keys, tools, effects].some(({ length }) => length === sweepSize)
       })
   }
 }

@@ -1,0 +1,250 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Latch, Layer, Result } from "effect"
+import { Plans } from "../../src/plan/Plans.ts"
+import { keyOf } from "../../src/planner/CallEffect.ts"
+import type { PeerClient } from "../../src/remote/PeerClient.ts"
+import { inPlace, SchemaChecks } from "../../src/tool/SchemaChecks.ts"
+import { bob } from "../plan/Bob.ts"
+
+const schema = { type: "object", properties: { order: { type: "string" }, note: { type: "string" } } }
+const effect = { key: ["/order"], scope: "caller" }
+const checks = Layer.succeed(SchemaChecks, inPlace)
+const skills = [{ id: "pay", input_schema: schema, effect }]
+const bank = { ...bob, skills }
+const pay = (order: string, note = "") => callTool("bob_pay", { order, note })
+
+/** A bank that counts what it was asked to pay. `hangs` never answers, `refuses` was never reached, `fails` says that it failed. */
+const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" | Latch.Latch>) => {
+  const paid: Array<string> = []
+  const call: PeerClient["Service"]["call"] = ({ input }) =>
+    Effect.gen(function* () {
+      const act = acts[paid.length] ?? "pays"
+      paid.push(typeof input["order"] === "string" ? input["order"] : "")
+      const done = { content: `paid ${paid.length}`, verified: "unknown" } as const
+      if (act === "hangs") return yield* Effect.never
+      if (act === "fails") return { ...done, state: "failed" as const }
+      if (act === "refuses") {
+        return yield* new PeerError({ reason: new Unreachable({ message: "refused", code: "ECONNREFUSED" }) })
+      }
+      if (act !== "pays") yield* act.await
+      return { ...done, state: "completed" as const }
+    })
+  return { paid, peers: { call } }
+}
+
+const run = Effect.fnUntraced(function* (body: object = {}) {
+  const { frames, plan_id } = yield* post({ question: "?", agents: [bank], ...body })
+  return { plan_id, reader: yield* Effect.forkChild(readAll(frames)) }
+})
+
+const noCall = (): never => assert.fail("there was no call")
+
+const finish = Effect.fnUntraced(function* (body: object = {}) {
+  const { reader } = yield* run(body)
+  yield* pass("10 seconds")
+  const events = yield* Fiber.join(reader)
+  const finished = all(events, "task.finished")
+  return { finished, first: finished[0] ?? noCall() }
+})
+
+const decide = Effect.fnUntraced(function* (plan_id: PlanId, task_id: TaskId, decision: "approve" | "reject") {
+  yield* (yield* Plans).decide({ caller: anonymous, isAdmin: false }, { plan_id, task_id }, { decision })
+})
+
+const turns = (count: number) => Array.from({ length: count }, () => [[pay("7")], [say("done")]]).flat()
+const within = <A, E, R>(
+  bank: ReturnType<typeof counting>,
+  script: ReadonlyArray<ReadonlyArray<unknown>>,
+  test: Effect.Effect<A, E, R>
+) =>
+  test.pipe(
+    Effect.provide(layer({ script: script as never, peers: bank.peers }).pipe(Layer.provide(checks))),
+    Effect.scoped
+  )
+
+/** Has an earlier plan time out in mid-call. */
+const timeOut = Effect.gen(function* () {
+  const { first: ended } = yield* finish({ preferences: { tool_timeout_ms: 1_000 } })
+  assert.deepInclude(ended, { state: "timed-out" })
+  return ended.task_id
+})
+
+describe("a call that has an effect", () => {
+  it.effect("is made once, and a later one of the same key is told what came of it", () => {
+    const { paid, ...rest } = counting()
+    const script = [[pay("7", "a")], [say("done")], [pay("7", "b")], [pay("8")], [say("done")]]
+    return within(
+      { paid, ...rest },
+      script,
+      Effect.gen(function* () {
+        const first = yield* finish()
+        const second = yield* finish()
+        assert.deepStrictEqual(paid, ["7", "8"])
+        assert.isUndefined(first.finished[0]?.repeat_of)
+        assert.strictEqual(second.first.state, "completed")
+        assert.strictEqual(second.first.repeat_of, first.first.task_id)
+        assert.isUndefined(second.finished[1]?.repeat_of)
+      })
+    )
+  })
+
+  it.effect("waits for one that runs, in the same step or in another plan, and is not made if that completes", () => {
+    const latch = Latch.makeUnsafe(false)
+    const { paid, ...rest } = counting(latch)
+    return within(
+      { paid, ...rest },
+      [[pay("7"), pay("7")], [pay("7")], [say("done")], [say("done")]],
+      Effect.gen(function* () {
+        const one = yield* run()
+        yield* pass("1 second")
+        const two = yield* run()
+        yield* pass("5 seconds")
+        yield* latch.open
+        yield* pass("5 seconds")
+        const events = [...(yield* Fiber.join(one.reader)), ...(yield* Fiber.join(two.reader))]
+        assert.deepStrictEqual(paid, ["7"])
+        const repeats = all(events, "task.finished").filter(({ repeat_of }) => repeat_of !== undefined)
+        assert.lengthOf(repeats, 2)
+      })
+    )
+  })
+
+  it.effect("waits for one that runs no longer than its own time, and is not made", () => {
+    const { paid, ...rest } = counting("hangs")
+    return within(
+      { paid, ...rest },
+      [[pay("7")], [pay("7")], [say("done")]],
+      Effect.gen(function* () {
+        yield* run()
+        yield* pass("1 second")
+        const { first: ended } = yield* finish({ preferences: { tool_timeout_ms: 2_000 } })
+        assert.deepInclude(ended, { state: "timed-out" })
+        assert.deepStrictEqual(paid, ["7"])
+      })
+    )
+  })
+
+  it.effect("is made again where the one before did nothing", () => {
+    const { paid, ...rest } = counting("fails", "refuses")
+    return within(
+      { paid, ...rest },
+      turns(4),
+      Effect.gen(function* () {
+        for (const state of ["failed", "failed", "completed", "completed"]) {
+          assert.strictEqual((yield* finish()).first.state, state)
+        }
+        assert.lengthOf(paid, 3)
+      })
+    )
+  })
+
+  it.effect("waits for a decision where nobody knows what the one before did: an approval makes it", () => {
+    const { paid, ...rest } = counting("hangs")
+    return within(
+      { paid, ...rest },
+      turns(3),
+      Effect.gen(function* () {
+        const before = yield* timeOut
+        const { plan_id, reader } = yield* run()
+        yield* pass("1 second")
+        const [wait] = (yield* (yield* Plans).approvals(anonymous, { limit: 10 })).items
+        assert.deepInclude(wait, { why: "maybe_done" })
+        yield* decide(plan_id, wait?.task_id ?? assert.fail("nothing waits"), "approve")
+        yield* pass("1 second")
+        const events = yield* Fiber.join(reader)
+        assert.deepInclude(single(events, "approval.requested").data, { task_id: before })
+        assert.deepInclude(single(events, "task.finished"), { state: "completed" })
+        assert.isUndefined(single(events, "task.finished").repeat_of)
+        assert.strictEqual((yield* finish()).first.repeat_of, wait?.task_id)
+        assert.lengthOf(paid, 2)
+      })
+    )
+  })
+
+  it.effect("is taken as done once its repetition is rejected", () => {
+    const { paid, ...rest } = counting("hangs")
+    return within(
+      { paid, ...rest },
+      turns(3),
+      Effect.gen(function* () {
+        const before = yield* timeOut
+        const { plan_id, reader } = yield* run()
+        yield* pass("1 second")
+        const [wait] = (yield* (yield* Plans).approvals(anonymous, { limit: 10 })).items
+        yield* decide(plan_id, wait?.task_id ?? assert.fail("nothing waits"), "reject")
+        yield* pass("1 second")
+        assert.deepInclude(single(yield* Fiber.join(reader), "task.finished"), { state: "rejected" })
+        assert.strictEqual((yield* finish()).first.repeat_of, before)
+        assert.lengthOf(paid, 1)
+      })
+    )
+  })
+
+  it.effect("is rejected where nobody may be asked", () => {
+    const { paid, ...rest } = counting("hangs")
+    return within(
+      { paid, ...rest },
+      turns(3),
+      Effect.gen(function* () {
+        yield* timeOut
+        for (const _ of [1, 2]) {
+          const { first: ended } = yield* finish({ preferences: { approval: "never" } })
+          assert.deepInclude(ended, { state: "rejected" })
+          assert.strictEqual(ended.error?.code, "effect_unknown")
+        }
+        assert.lengthOf(paid, 1)
+      })
+    )
+  })
+
+  it.effect("is invalid without a place of its key", () => {
+    const { paid, ...rest } = counting()
+    return within(
+      { paid, ...rest },
+      [[callTool("bob_pay", { note: "a" })], [say("done")]],
+      Effect.gen(function* () {
+        const { first: ended } = yield* finish()
+        assert.deepInclude(ended, { state: "invalid" })
+        assert.match(ended.error?.message ?? "", /\/order/)
+        assert.lengthOf(paid, 0)
+      })
+    )
+  })
+})
+
+describe("the key of an effect", () => {
+  const [one, two] = [SessionId.make(`session_${"1".repeat(36)}`), SessionId.make(`session_${"2".repeat(36)}`)]
+  const same = (scope: "session" | "caller", a: object, b: object, [x, y] = [one, one]) =>
+    Result.getOrThrow(keyOf("pay", { key: "arguments", scope }, a as never, x)) ===
+    Result.getOrThrow(keyOf("pay", { key: "arguments", scope }, b as never, y))
+
+  it("is that of equal arguments, however they are written", () => {
+    assert.isTrue(same("caller", { a: 1, b: { c: 2, d: 3 } }, { b: { d: 3, c: 2 }, a: 1.0 }))
+    assert.isFalse(same("caller", { a: 1 }, { a: "1" }))
+  })
+
+  it("is another one in another session only where the session is its scope", () => {
+    assert.isTrue(same("caller", {}, {}, [one, two]))
+    assert.isFalse(same("session", {}, {}, [one, two]))
+    assert.isFalse(
+      Result.getOrThrow(keyOf("pay", { key: "arguments", scope: "session" }, {}, one)) ===
+        Result.getOrThrow(keyOf("pay", { key: "arguments", scope: "caller" }, {}, one))
+    )
+  })
+
+  it("reads places as JSON Pointers do", () => {
+    const input = { "a/b": [{ "~": 1 }], none: null }
+    const read = (place: string) => keyOf("pay", { key: [place], scope: "caller" }, input, one)
+    assert.isTrue(Result.isSuccess(read("/a~1b/0/~0")))
+    assert.isTrue(Result.isSuccess(read("/none")))
+    assert.deepStrictEqual(read("/a~1b/1"), Result.fail("/a~1b/1"))
+    assert.isTrue(Result.isFailure(read("/constructor")))
+  })
+})

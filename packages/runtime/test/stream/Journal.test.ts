@@ -1,0 +1,63 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Journal } from "../../src/stream/Journal.ts"
+import { LivePlan } from "../../src/stream/LivePlan.ts"
+
+const plan = {
+  plan_id: PlanId.make("plan_00000000-0000-0000-0000-000000000001"),
+  session_id: SessionId.make("session_00000000-0000-0000-0000-000000000000")
+}
+
+const text = (delta: string) => ({ event: "text.delta", data: { step: 1, attempt: 1, delta } }) as const
+
+const make = Effect.map(Effect.scope, (scope) => {
+  const live = new LivePlan(scope, () => {})
+  const ignore = () => undefined
+  const head = { seq: 0, at: "2026-01-02T03:04:05.678Z" }
+  return new Journal(plan, { _tag: "Held", fence: 1 }, head, undefined, live, ignore, ignore, 0, ignore)
+})
+
+/** What the journal writes next: the numbers and payloads of its events, and whether it closes the inbox. */
+const next = (journal: Journal) => {
+  const taken = journal.take(0) ?? assert.fail("Nothing is written")
+  const { events, inbox } = taken.commit
+  return { ...taken, closes: inbox?.closes, events: events.map(({ payload, seq }) => [seq, payload]) }
+}
+
+const payload = (delta: string) => JSON.stringify(text(delta).data)
+
+describe("a proposal whose plan has not read its whole inbox", () => {
+  it.effect("leaves what was appended before it, which gets the same numbers again", () =>
+    Effect.gen(function* () {
+      const journal = yield* make
+      const dropped: Array<string> = []
+      journal.emit(text("before"))
+      journal.propose([], [text("proposed")], () => dropped.push("proposed"))
+      const first = next(journal)
+      assert.isTrue(first.closes)
+      first.unread()
+      assert.deepStrictEqual(dropped, ["proposed"])
+      const { closes, events } = next(journal)
+      assert.deepStrictEqual([closes, events], [false, [[1, payload("before")]]])
+    })
+  )
+
+  it.effect("takes the end of the plan along that was proposed meanwhile: it does not know what comes back", () =>
+    Effect.gen(function* () {
+      const journal = yield* make
+      const dropped: Array<string> = []
+      journal.emit(text("before"))
+      journal.propose([], [text("pause")], () => dropped.push("pause"))
+      const first = next(journal)
+      journal.seal()
+      journal.propose([], [text("end")], () => dropped.push("end"))
+      first.unread()
+      assert.deepStrictEqual(dropped, ["pause", "end"])
+      assert.strictEqual(yield* journal.settled(() => true), "unread")
+      const { closes, events } = next(journal)
+      assert.deepStrictEqual([closes, events], [false, [[1, payload("before")]]])
+    })
+  )
+})
