@@ -19,11 +19,10 @@ import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
-import * as Warnings from "@bowline/runtime/unstable/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References } from "effect"
+import { Effect, Layer, Option, Record, Redacted, References } from "effect"
 import { HttpClient, HttpMiddleware, HttpServer } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -36,7 +35,7 @@ import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 import * as PageFiles from "./page/PageFiles.ts"
-import * as LogLine from "./telemetry/LogLine.ts"
+import * as Log from "./telemetry/Log.ts"
 import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
@@ -51,17 +50,18 @@ const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const DemoModel = Effect.promise(() => import("./demo/DemoModel.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
-const stores = ({ database, sessionTtl }: Config) => {
+const stores = ({ database, eventsTtl, sessionTtl }: Config) => {
+  const kept = { eventsTtl, sessionTtl }
   switch (database._tag) {
     case "Memory":
-      return Layer.merge(MemoryStore.layerWith({ sessionTtl }), RateLimiter.layerStoreMemory)
+      return Layer.merge(MemoryStore.layerWith(kept), RateLimiter.layerStoreMemory)
     case "Embedded":
       return Layer.unwrap(
-        Effect.map(SqlStore, ({ layerEmbedded }) => layerEmbedded({ dataDir: database.dataDir, sessionTtl }))
+        Effect.map(SqlStore, ({ layerEmbedded }) => layerEmbedded({ dataDir: database.dataDir, ...kept }))
       )
     case "Postgres":
       return Layer.unwrap(
-        Effect.map(SqlStore, ({ layerPostgres }) => layerPostgres({ url: database.url, maxConnections, sessionTtl }))
+        Effect.map(SqlStore, ({ layerPostgres }) => layerPostgres({ url: database.url, maxConnections, ...kept }))
       )
   }
 }
@@ -175,7 +175,11 @@ const push = (config: Config) =>
  * would cut the streams.
  */
 const draining = Layer.effectDiscard(
-  Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => Effect.andThen(Effect.logInfo("draining"), plans.drain)))
+  Effect.gen(function* () {
+    const plans = yield* Plans
+    const lastResponses = yield* ListeningServer.LastResponses
+    yield* Effect.addFinalizer(() => Effect.all([Effect.logInfo("draining"), plans.drain, lastResponses]))
+  })
 )
 
 /** Says which variables have no effect. */
@@ -210,22 +214,6 @@ const addresses = ({ consoleEnabled }: Config) =>
 /** What is measured besides the plans, and the series that can be shown before anything has happened. */
 const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
 
-const log = ({ format, level }: Config["log"]) =>
-  Layer.mergeAll(
-    Logger.layer([
-      LogLine.atLeast(
-        level,
-        LogLine.asRead(
-          process.stderr,
-          format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()
-        )
-      ),
-      Warnings.counting
-    ]),
-    Layer.succeed(Logger.LogToStderr, true),
-    Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
-  )
-
 /**
  * What nobody reads costs nothing: without a collector there are no spans. Those of Effect's own client and server are never recorded,
  * since they show every header, which may be a secret.
@@ -243,7 +231,7 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
     Layer.succeed(Spans.Content, content),
     Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
     Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
-  ).pipe(Layer.provideMerge(log(logged)))
+  ).pipe(Layer.provideMerge(Log.layer(logged)))
 
 /** The whole gateway, listening. With another planner its `plans` run that one. */
 export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =>

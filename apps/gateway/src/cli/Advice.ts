@@ -1,5 +1,4 @@
 import type { PlanFrame, PlanView, TaskState } from "@bowline/client"
-import type { ApprovalRequest } from "./Approvals.ts"
 
 /** A word for a shell. */
 const quote = (word: string): string => (/^[\w.:/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
@@ -12,11 +11,17 @@ const handedBack: ReadonlyArray<TaskState> = [
   "trust-verification-required"
 ]
 
-/** Where the decision about a call is sent, and how: by hand, for whoever cannot be asked here. */
-export const toDecide = ({ data: { plan_id, task_id } }: ApprovalRequest, url: string, hasKey: boolean): string => {
-  const key = hasKey ? `-H "Authorization: Bearer $BOWLINE_API_KEY" ` : ""
-  const route = new URL(`/plans/${plan_id}/approvals/${task_id}`, url).href
-  return `  approve, or reject: curl ${route} ${key}-H 'Content-Type: application/json' -d '{"decision":"approve"}'`
+/** The command that decides about a call, for whoever cannot be asked here. */
+export const toDecide = ({
+  data: { plan_id, task_id }
+}: Extract<PlanFrame, { readonly event: "approval.requested" }>): string =>
+  `  approve, or --reject: bowline answer ${plan_id} ${task_id} --approve`
+
+/** The flags that answer what a call waits for. */
+const flagsOf = ({ data, kind, url }: Extract<PlanFrame, { readonly event: "waiting" }>["data"]): string => {
+  if (kind === "result") return "--result JSON"
+  if (url !== undefined) return "--action accept"
+  return data === undefined ? '--text "…"' : "--data JSON"
 }
 
 /** What the plan waits for besides approvals, with the command that helps. The view is the one in front of the frame. */
@@ -32,7 +37,7 @@ export const describe = (frame: PlanFrame, view: PlanView): string | undefined =
     case "waiting": {
       const { kind, plan_id, task_id } = frame.data
       if (task_id === null || kind === "account") return undefined
-      return `  ${kind}: bowline answer ${plan_id} ${task_id} ${kind === "result" ? "--result JSON" : '--text "…"'}`
+      return `  ${kind}: bowline answer ${plan_id} ${task_id} ${flagsOf(frame.data)}`
     }
     case "task.finished": {
       const { state } = frame.data

@@ -1,9 +1,10 @@
 import type { PlanFrame } from "@bowline/client"
 import type { BowlineError } from "@bowline/client/effect"
 import { Deferred, Effect, Fiber, Option, Queue } from "effect"
+import { toDecide } from "./Advice.ts"
 import { oneLine } from "./TerminalText.ts"
 
-export type ApprovalRequest = Extract<PlanFrame, { readonly event: "approval.requested" }>
+type ApprovalRequest = Extract<PlanFrame, { readonly event: "approval.requested" }>
 
 export interface Decision {
   readonly decision: "approve" | "reject"
@@ -30,14 +31,9 @@ interface Terminal {
 }
 
 /**
- * Asks whoever sits before the terminal about the calls of a plan that wait, one after the other, until the scope ends. `byHand` is the line for a
- * call that nobody answers here.
+ * Asks whoever sits before the terminal about the calls of a plan that wait, one after the other, until the scope ends.
  */
-export const make = Effect.fnUntraced(function* (
-  { ask, line }: Terminal,
-  decide: Decide,
-  byHand: (request: ApprovalRequest) => string
-) {
+export const make = Effect.fnUntraced(function* ({ ask, line }: Terminal, decide: Decide) {
   const requests = yield* Queue.unbounded<ApprovalRequest>()
   /** By the id of the call: done when somebody has decided, here or elsewhere. */
   const decided = new Map<string, Deferred.Deferred<void>>()
@@ -56,7 +52,7 @@ export const make = Effect.fnUntraced(function* (
   const askAbout = Effect.fnUntraced(function* (request: ApprovalRequest) {
     for (;;) {
       const answer = yield* ask(`  Approve ${oneLine(request.data.tool)}? y or n, and a note if you like: `)
-      if (Option.isNone(answer)) return line(byHand(request))
+      if (Option.isNone(answer)) return line(toDecide(request))
       const decision = toDecision(answer.value)
       if (decision !== undefined && (yield* send(request, decision))) return
     }

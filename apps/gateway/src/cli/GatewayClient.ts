@@ -23,7 +23,7 @@ export const make = Effect.gen(function* () {
     schedule: backoff,
     onEvent: (event) => void Queue.offerUnsafe(streamEvents, event)
   })
-  return { url, client, streamEvents, hasKey: apiKey !== undefined }
+  return { url, client, streamEvents }
 })
 
 /** A refusal of the gateway, and not of something else at its address. */

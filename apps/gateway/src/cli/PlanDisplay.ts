@@ -19,8 +19,6 @@ interface Options {
   readonly view: () => PlanView
   /** Whether the answer goes to stdout. */
   readonly printsText: boolean
-  /** How an approval is given by hand. */
-  readonly byHand: (request: Approvals.ApprovalRequest) => string
   /** Sends a decision. Without it nobody is asked for one. */
   readonly decide?: Approvals.Decide | undefined
   /** Says a line that is typed to the plan. */
@@ -31,7 +29,7 @@ interface Options {
  * Shows a plan, frame by frame. On a terminal: its text on stdout as it comes, and on stderr a line for what is worth one and a line of
  * status, which goes with the scope. Where stderr is none, only warnings and what somebody has to do, and the answer on stdout when it is whole.
  */
-export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, say, view }: Options) {
+export const make = Effect.fnUntraced(function* ({ decide, printsText, say, view }: Options) {
   const { stderr, stdout } = process
   const started = yield* Clock.currentTimeMillis
   /** The stream is cut, and is not resumed yet. */
@@ -80,7 +78,7 @@ export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, s
     }
   }
 
-  const approvals = decide !== undefined && Approvals.canAsk() ? yield* Approvals.make(line, decide, byHand) : undefined
+  const approvals = decide !== undefined && Approvals.canAsk() ? yield* Approvals.make(line, decide) : undefined
 
   const steering = say !== undefined && Approvals.canAsk() ? yield* Steering.make(line, say) : undefined
 
@@ -96,7 +94,7 @@ export const make = Effect.fnUntraced(function* ({ byHand, decide, printsText, s
     }
     if (advice !== undefined) line.line(harmless(advice))
     if (approvals !== undefined) approvals.onFrame(frame)
-    else if (frame.event === "approval.requested") line.line(byHand(frame))
+    else if (frame.event === "approval.requested") line.line(Advice.toDecide(frame))
   }
 
   yield* Effect.addFinalizer(() => Effect.sync(line.endLine))

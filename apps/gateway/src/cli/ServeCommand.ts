@@ -1,11 +1,13 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Layer, Option, Record } from "effect"
 import { Command, Flag } from "effect/cli"
+import cluster from "node:cluster"
 import { resolve } from "node:path"
 import { setFlagsFromString } from "node:v8"
 import { fromProcess, type GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../config/setting/ConfigProblem.ts"
 import { type SettingName, table } from "../config/setting/Settings.ts"
+import * as Workers from "../worker/Workers.ts"
 import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
 import { outliveReader } from "./Output.ts"
 import * as Signals from "./Signals.ts"
@@ -71,11 +73,21 @@ export const run = Effect.fnUntraced(
   function* ({ settings, ...given }: Given = { demo: false, agent: [], mcp: [], settings: {} }) {
     yield* outliveReader
     yield* Signals.outliveHangUps
-    const config = yield* fromProcess({ flags: Record.getSomes(settings), ...commandLineOf(given) })
+    const read = fromProcess({ flags: Record.getSomes(settings), ...commandLineOf(given) })
+    const config = yield* read
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
     // What V8 would allocate in the old generation at once keeps the rest of its plan until a full collection.
     setFlagsFromString("--no-allocation-site-pretenuring")
+    if (config.workers > 1 && cluster.isPrimary) {
+      return yield* Effect.raceFirst(Layer.launch(Workers.layer(config, read)), Signals.first).pipe(
+        Effect.catchTags({
+          // It has said why.
+          NeverListened: ({ death }) => new Ended({ code: death.code ?? exitCodes.failed, lines: [] }),
+          TooManyDeaths: ({ message }) => failed(message)
+        })
+      )
+    }
     const gateway = yield* Effect.promise(() => import("../Gateway.ts"))
     yield* Effect.raceFirst(Layer.launch(gateway.layer(config)), Signals.first).pipe(
       Effect.catchTags({

@@ -1,7 +1,6 @@
 import { type Final, initialView, type PlanFrame, type PlanView, reduce } from "@bowline/client"
 import type { BowlineError } from "@bowline/client/effect"
 import { Deferred, Effect, Option, Queue, Stream } from "effect"
-import { toDecide } from "./Advice.ts"
 import type { Decide } from "./Approvals.ts"
 import type { Say } from "./Steering.ts"
 import { type Ended, failed } from "./Ended.ts"
@@ -26,7 +25,7 @@ interface Display {
 
 /** Shows the plan while the scope is open, and says how its approvals are given, or asks for them. */
 export const display = (
-  { client, hasKey, url }: GatewayClient,
+  { client }: GatewayClient,
   seen: Seen,
   { asks, printsText }: { readonly asks: boolean; readonly printsText: boolean }
 ) => {
@@ -40,7 +39,6 @@ export const display = (
   return PlanDisplay.make({
     view: () => seen.view,
     printsText,
-    byHand: (request) => toDecide(request, url, hasKey),
     decide: asks ? decide : undefined,
     say: asks ? say : undefined
   })

@@ -13,7 +13,7 @@ import { type CommandLine, withOwn } from "./CommandLine.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { demoMisfits, demoModels, forDemo } from "./DemoMode.ts"
 import { presetMisfits } from "./ConfiguredPresets.ts"
-import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
+import { identityMisfits, notReported, textMisfits, textsOf, workerMisfits } from "./Misfit.ts"
 
 /** What flags, the environment and the file say together, and everything that is wrong with it. */
 export interface Reading {
@@ -50,7 +50,7 @@ export const read = Effect.fnUntraced(function* (
   const unreadable = yield* textMisfits(texts, sources)
   const ofModels = noProvider.length > 0 ? noProvider : models.misfits
   const ofLists = file.hasLists ? [...ofModels, ...callerMisfits(file, values), ...presetMisfits(file)] : []
-  const misfits = [...ofLists, ...identityMisfits(sources), ...unreadable]
+  const misfits = [...ofLists, ...identityMisfits(sources), ...workerMisfits(values, sources), ...unreadable]
   const problems = [...found, ...notReported(misfits, found, sources)]
   return { file, sources, values, providers, models, texts, links, problems }
 })

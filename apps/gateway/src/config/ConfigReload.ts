@@ -53,7 +53,7 @@ export const make = Effect.fnUntraced(function* ({
 })
 
 /** Every SIGHUP, until the scope closes. */
-const hangUps = Effect.gen(function* () {
+export const hangUps = Effect.gen(function* () {
   const queue = yield* Queue.sliding<NodeJS.Signals>(1)
   const onSignal = (signal: NodeJS.Signals) => void Queue.offerUnsafe(queue, signal)
   yield* Effect.acquireRelease(

@@ -69,6 +69,8 @@ export class GatewayConfig extends Context.Service<
   {
     readonly host: string
     readonly port: number
+    /** How many processes serve the port. */
+    readonly workers: number
     readonly http: HttpLimits
     /** Whose pages and which names of the gateway a request may come from and go to. */
     readonly entry: EntryRules
@@ -117,6 +119,8 @@ export class GatewayConfig extends Context.Service<
     /** The largest body of a request, in bytes. */
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
+    /** How long the events of a plan are kept after its end. */
+    readonly eventsTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
     readonly telemetry: TelemetryConfig
     /** Where a setting is set, or would be. */
@@ -140,6 +144,9 @@ const databaseOf = ({ databaseUrl, dataDir }: Values): Database => {
   if (databaseUrl !== undefined) return { _tag: "Postgres", url: databaseUrl }
   return dataDir === "memory:" ? { _tag: "Memory" } : { _tag: "Embedded", dataDir }
 }
+
+/** How long events are kept, unless it is set. */
+const usualEventsTtl = Duration.days(30)
 
 /** What a caller may ask who has a key. On an open gateway there is one caller, the person at the machine. */
 const usualRate = [600, Duration.minutes(1)] as const
@@ -200,6 +207,7 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   retryBase: values.retryBase,
   maxRetries: values.maxRetries,
   toolConcurrency: values.toolConcurrency,
+  declareAtMost: values.declareAtMost,
   toolTimeout: values.toolTimeout,
   budgetOf: budgetsOf(file),
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
@@ -238,6 +246,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   return GatewayConfig.of({
     host,
     port: values.port,
+    workers: values.workers,
     http: {
       maxConnections: values.maxConnections,
       headersTimeout: values.headersTimeout,
@@ -266,6 +275,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,
+    eventsTtl: values.eventsTtl ?? Duration.min(usualEventsTtl, values.sessionTtl),
     log: { level: logLevels[values.logLevel], format: logFormat },
     telemetry: telemetryOf(values),
     placeOf: (name) => placeOf(sources, name),

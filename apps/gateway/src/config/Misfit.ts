@@ -27,6 +27,19 @@ export const identityMisfits = (sources: Sources): ReadonlyArray<Misfit> => {
     })
 }
 
+/** Several processes cannot open one embedded database, nor share what is in memory. */
+export const workerMisfits = ({ databaseUrl, workers }: Values, sources: Sources): ReadonlyArray<Misfit> =>
+  workers === 1 || databaseUrl !== undefined
+    ? []
+    : [
+        {
+          name: "workers",
+          place: placeOf(sources, "workers"),
+          expected:
+            "Expected 1, or a Postgres server in DATABASE_URL: several processes cannot share the embedded database"
+        }
+      ]
+
 /** Where the operator's texts are. */
 export const textsOf = ({ plannerFile, recipesDir }: Values, sources: Sources) => ({
   recipes: { folder: recipesDir, isOptional: !sources.has("recipesDir") },

@@ -76,7 +76,11 @@ const makerOf = (schema: JsonSchema, text: string) => {
 }
 
 /** Arguments for a tool of this schema. */
-export const makeInput = (schema: JsonSchema, text: string): JsonSchema => makerOf(schema, text).object(schema, 0)
+export const makeInput = (schema: JsonSchema, text: string): JsonSchema => {
+  const { properties } = schema
+  const isWait = isObject(properties) && "seconds" in properties && "until" in properties
+  return isWait ? waitInput(text) : makerOf(schema, text).object(schema, 0)
+}
 
 /** An answer of this schema. */
 export const makeAnswer = (schema: JsonSchema, text: string): Schema.Json => makerOf(schema, text).value(schema, "", 0)
@@ -115,6 +119,18 @@ const formats: Readonly<Record<string, readonly [pattern: RegExp, example: strin
   uri: [/https?:\/\/\S+/, "https://example.com/"],
   url: [/https?:\/\/\S+/, "https://example.com/"],
   uuid: [/[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/i, "00000000-0000-4000-8000-000000000000"]
+}
+
+const units: Readonly<Record<string, number>> = { second: 1, minute: 60, hour: 3_600, day: 86_400 }
+
+/** Arguments for the gateway's tool `wait`, which takes one of two: the time that the question names, else a minute. */
+const waitInput = (text: string): JsonSchema => {
+  const why = text.slice(0, 200).toWellFormed()
+  const until = formats["date-time"]?.[0].exec(text)?.[0]
+  if (until !== undefined) return { until, why }
+  const [, count = "1", unit = "minute"] = /(?:(\d{1,7})\s+)?(second|minute|hour|day)s?\b/i.exec(text) ?? []
+  const seconds = Number(count) * (units[unit.toLowerCase()] ?? 1)
+  return { seconds: Math.min(Math.max(seconds, 1), 2_592_000), why }
 }
 
 // The names of things have a digit, or begin with a capital in the middle of a sentence.

@@ -2,6 +2,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type {
   ApprovalConflict,
   EntryRefused,
+  EventsExpired,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -117,6 +118,7 @@ export type Refusal =
   | SessionBusy
   | ApprovalConflict
   | EntryRefused
+  | EventsExpired
   | IdempotencyConflict
   | NotAccepting
   | NotFound
@@ -137,6 +139,8 @@ export const toRefused = (refusal: Refusal): Refused => {
       return new Refused({ code: "approval_conflict", detail: refusal.message })
     case "EntryRefused":
       return new Refused({ code: refusal.code, detail: refusal.message })
+    case "EventsExpired":
+      return new Refused({ code: "events_expired", detail: refusal.message })
     case "IdempotencyConflict":
       return new Refused({ code: "idempotency_conflict", detail: refusal.message })
     case "NotFound":

@@ -42,8 +42,8 @@ const maxInOneTurn = 262_144
 /** Lets others run. Behind an answer of the network, a single yield may end in the same turn of the event loop. */
 const nextTurn = Effect.andThen(Effect.yieldNow, Effect.yieldNow)
 
-const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
-  const decode = decodeJson(schema)
+const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>, texts?: "any") => {
+  const decode = decodeJson(schema, texts)
   return Effect.fnUntraced(function* (bytes: ArrayBuffer) {
     const text = yield* Effect.try({
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
@@ -55,15 +55,21 @@ const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
   })
 }
 
+const reader = <A>(decodeText: ReturnType<typeof textDecoder<A>>, maxBody: number) => {
+  return (request: HttpServerRequest.HttpServerRequest) =>
+    expectJson(request).pipe(Effect.andThen(readBytes(request, maxBody)), Effect.flatMap(decodeText))
+}
+
 /**
  * Reads the body of a request as JSON in UTF-8, as it was `sent` and as the schema has its `value`, `maxBody` bytes at most. What is larger is refused by its length before it is
  * read, or as soon as it has been read so far.
  */
-export const readSentJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {
-  const decodeText = textDecoder(schema)
-  return (request: HttpServerRequest.HttpServerRequest) =>
-    expectJson(request).pipe(Effect.andThen(readBytes(request, maxBody)), Effect.flatMap(decodeText))
-}
+export const readSentJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) =>
+  reader(textDecoder(schema), maxBody)
+
+/** The same of another protocol, whose clients may cut characters in two: models and the database get whole ones. */
+export const readForeignJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) =>
+  reader(textDecoder(schema, "any"), maxBody)
 
 /** Reads the body of a request as the schema has it. */
 export const readJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {

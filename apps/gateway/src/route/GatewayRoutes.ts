@@ -6,6 +6,7 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { answer, Refused } from "../http/Refusals.ts"
 import * as PrometheusText from "../telemetry/PrometheusText.ts"
+import * as Siblings from "../worker/Siblings.ts"
 
 /** A database that does not answer within this time counts as unavailable. */
 const answerTimeout = "2 seconds"
@@ -33,17 +34,23 @@ export const layer = HttpApiBuilder.group(
       return { ...(yield* database), leases: !(yield* plans.isOverdue), draining }
     })
 
+    const workers = yield* Siblings.join({
+      metrics: PrometheusText.text,
+      isReady: Effect.map(checks, (passed) => String(!Object.values(passed).includes(false)))
+    })
+
     return handlers.handleAll({
       health: () => Effect.succeed({ status: "ok" as const }),
       ready: () =>
         Effect.gen(function* () {
           const passed = yield* checks
           const failed = Object.entries(passed).flatMap(([name, holds]) => (holds ? [] : [name]))
-          if (failed.length === 0) return { status: "ready" as const }
+          // A connection may come to any of several workers.
+          if (failed.length === 0 || (yield* workers.isAnyReady)) return { status: "ready" as const }
           const code = passed.draining ? "unavailable" : "draining"
           return yield* new Refused({ code, detail: `Not ready: ${failed.join(", ")}`, failed })
         }).pipe(answer),
-      metrics: () => PrometheusText.text
+      metrics: () => workers.metrics
     })
   })
 )

@@ -7,7 +7,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
-import { Effect, Option, Schema } from "effect"
+import { Effect, Option, Schema, SchemaTransformation } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -22,6 +22,19 @@ const waitId = Schema.decodeUnknownOption(Schema.Struct({ plan_id: PlanId, task_
 const orNotFound = <A>(id: Option.Option<A>, what: NotFound["what"]) =>
   Effect.fromOption(id).pipe(Effect.mapError(() => new NotFound({ what })))
 
+const types: ReadonlyArray<unknown> = NewEntry.members.map(({ fields }) => fields.type.schema.literal)
+
+/** The body of what is said to a plan. Of one that has no `type`, or none that there is, that is named rather than the whole body. */
+const EntryBody = Schema.Record(Schema.String, Schema.Unknown)
+  .check(
+    Schema.makeFilter(
+      ({ type }) => types.includes(type) || { path: ["type"], issue: `Expected ${types.join(" or ")}` },
+      undefined,
+      true
+    )
+  )
+  .pipe(Schema.decodeTo(NewEntry, SchemaTransformation.passthrough({ strict: false })))
+
 /** Takes what is said to plans, and shows what waits for somebody. */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -31,7 +44,7 @@ export const layer = HttpApiBuilder.group(
     const { isAdmin, maxBody } = yield* GatewayConfig
     const findOwner = yield* ownerOf
     const readDecision = readJson(Decision, maxBody)
-    const readEntry = readJson(NewEntry, maxBody)
+    const readEntry = readJson(EntryBody, maxBody)
     const decider = Effect.map(Caller, (caller) => ({ caller, isAdmin: isAdmin(caller) }))
 
     return handlers

@@ -1,11 +1,13 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
+import type { PlanFrame } from "@bowline/client"
 import { BowlineError } from "@bowline/client"
 import { Deferred, Effect, Option, Queue } from "effect"
 import { join } from "node:path"
 import * as Approvals from "../../src/cli/Approvals.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { bowline } from "./Bowline.ts"
 import { hasPty, interrupt, onPty } from "./Pty.ts"
 
 /** A preset whose one agent, which nobody reaches, is asked only behind an approval. */
@@ -67,7 +69,7 @@ it("takes an answer for a decision if it begins with y or n, and the rest for a 
 
 it.effect("asks again where a decision could not be sent, but not where another one stands", () =>
   Effect.gen(function* () {
-    const request = (task_id: string): Approvals.ApprovalRequest => ({
+    const request = (task_id: string): Extract<PlanFrame, { readonly event: "approval.requested" }> => ({
       id: 1,
       event: "approval.requested",
       data: {
@@ -97,14 +99,10 @@ it.effect("asks again where a decision could not be sent, but not where another 
       ask: () => Effect.map(Queue.take(answers), Option.some),
       line: (line: string) => void lines.push(line)
     }
-    const approvals = yield* Approvals.make(
-      terminal,
-      ({ data }, { decision }) => {
-        sent.push(`${data.task_id} ${decision}`)
-        return results[sent.length - 1] ?? Effect.void
-      },
-      () => ""
-    )
+    const approvals = yield* Approvals.make(terminal, ({ data }, { decision }) => {
+      sent.push(`${data.task_id} ${decision}`)
+      return results[sent.length - 1] ?? Effect.void
+    })
     approvals.onFrame(request("one"))
     approvals.onFrame(request("two"))
     yield* Queue.offerAll(answers, ["y", "n", "y"])
@@ -166,10 +164,10 @@ describe.skipIf(!hasPty)("an approval in bowline ask on a terminal (skipped with
       const terminal = yield* ask({ columns: 300 })
       yield* terminal.shows(asked)
       yield* terminal.type(end)
-      const shown = yield* terminal.shows(/approve, or reject: curl/)
-      const [, route = ""] = /: curl (\S+) /.exec(shown.join("\n")) ?? []
-      assert.strictEqual(route, yield* routeOf(url, "hi"))
-      yield* post(route, { decision: "reject" })
+      const shown = yield* terminal.shows(/approve, or --reject: bowline answer/)
+      const [, ...words] = /: bowline (answer) (\S+) (\S+) --approve/.exec(shown.join("\n")) ?? []
+      const rejected = yield* bowline([...words, "--reject", "--json"], { BOWLINE_URL: url })
+      assert.strictEqual((yield* rejected.ended).code, 0)
       const { code, lines } = yield* terminal.ended
       assert.deepStrictEqual([code, lines.at(-1)], [0, "done"])
     })
@@ -208,7 +206,7 @@ describe.skipIf(!hasPty)("an approval in bowline ask on a terminal (skipped with
       for (const redirect of ["</dev/null", "2>&1 | cat"]) {
         const { ask, url } = yield* withCalls("hi")
         const terminal = yield* ask({ columns: 300, redirect })
-        yield* terminal.shows(/approve, or reject: curl/)
+        yield* terminal.shows(/approve, or --reject: bowline answer/)
         yield* post(yield* routeOf(url, "hi"), { decision: "reject" })
         const { lines } = yield* terminal.ended
         assert.notInclude(lines.join("\n"), "y or n")

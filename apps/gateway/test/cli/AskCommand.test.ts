@@ -204,10 +204,9 @@ describe("bowline ask", () => {
       const environment = { BOWLINE_URL: host.url, BOWLINE_API_KEY: "planted-key" }
       const { code, stderr, stdout } = yield* (yield* bowline(["ask", "What?"], environment)).ended
       assert.deepStrictEqual([code, stdout], [0, "a\u001b[2J\n"])
-      const route = `${host.url}/plans/plan_00000000-0000-4000-8000-000000000001/approvals/${task_id}`
       assert.deepStrictEqual(stderr.split("\n"), [
         String.raw`? pay waits for an approval until soon: {"to":"\u001b[2J"}`,
-        `  approve, or reject: curl ${route} -H "Authorization: Bearer $BOWLINE_API_KEY" -H 'Content-Type: application/json' -d '{"decision":"approve"}'`,
+        `  approve, or --reject: bowline answer plan_00000000-0000-4000-8000-000000000001 ${task_id} --approve`,
         ""
       ])
     }).pipe(Effect.provide(LoopbackNetwork.layer))

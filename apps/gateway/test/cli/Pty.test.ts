@@ -11,6 +11,7 @@ import { Deferred, Effect, Fiber, Schedule } from "effect"
 import { databases } from "../plan/Databases.ts"
 import * as GatewayProcess from "../plan/GatewayProcess.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { bowline } from "./Bowline.ts"
 import { hasPty, interrupt, onPty } from "./Pty.ts"
 
 /** The first lines of a plan. On a narrow terminal its ids have lines of their own, so that none is cut in two. */
@@ -231,8 +232,8 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
 
       const terminal = yield* tail
       const shown = yield* terminal.shows(/waiting for an approval: ann_pay/)
-      const [, route = "", body = ""] = /: curl (\S+) .* -d '(.*)'/.exec(shown.join("")) ?? []
-      yield* post(route, body.replace("approve", "reject"))
+      const [, ...words] = /: bowline (answer) (\S+) (\S+) --approve/.exec(shown.join("")) ?? []
+      yield* (yield* bowline([...words, "--reject"], { BOWLINE_URL: url })).ended
       const { code, lines } = yield* terminal.ended
       assert.strictEqual(code, 0)
       assert.match(lines[1] ?? "", /^\? ann_pay waits for an approval until .{24}: {"input":"hi"}$/)

@@ -170,6 +170,21 @@ describe("GatewayConfig", () => {
     })
   )
 
+  it.effect("keeps events as long as sessions, 30 days at most unless it is set, and never longer than those", () =>
+    Effect.gen(function* () {
+      const daysOf = Effect.fnUntraced(function* (environment: Record<string, string>) {
+        return Duration.toDays((yield* load(environment)).eventsTtl)
+      })
+      assert.strictEqual(yield* daysOf({}), 30)
+      assert.strictEqual(yield* daysOf({ BOWLINE_SESSION_TTL: "7d" }), 7)
+      assert.strictEqual(yield* daysOf({ BOWLINE_SESSION_TTL: "90d" }), 30)
+      assert.strictEqual(yield* daysOf({ BOWLINE_SESSION_TTL: "90d", BOWLINE_EVENTS_TTL: "90d" }), 90)
+      assert.deepStrictEqual(yield* problems({ BOWLINE_SESSION_TTL: "7d", BOWLINE_EVENTS_TTL: "8d" }), [
+        "BOWLINE_EVENTS_TTL: Expected no longer than BOWLINE_SESSION_TTL (7d): the events of a plan go with its session"
+      ])
+    })
+  )
+
   it.effect("takes a blank variable or flag as not set, and names none of them as without effect", () =>
     Effect.gen(function* () {
       const blank = {

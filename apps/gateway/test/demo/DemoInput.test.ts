@@ -64,3 +64,20 @@ for (const [title, schema, input] of cases) {
     if (title !== "a schema that contains itself") assert.isTrue(ajv.validate(schema, made), JSON.stringify(made))
   })
 }
+
+/** As the gateway's tool `wait` has it. */
+const properties = { seconds: { type: "integer" }, until: { type: "string" }, why: { type: "string" } }
+const waiting: JsonSchema = { type: "object", properties, required: ["why"] }
+
+for (const [question, input] of [
+  ["Look again in a second.", { seconds: 1 }],
+  ["Wait 20 Minutes.", { seconds: 1_200 }],
+  ["Wait 90 days", { seconds: 2_592_000 }],
+  ["Wait 0 seconds", { seconds: 1 }],
+  ["Wait until 2026-05-17T10:00:00Z or for 5 days", { until: "2026-05-17T10:00:00Z" }],
+  ["Wait for my word", { seconds: 60 }]
+] as const) {
+  it(`waits as the question says: ${question}`, () => {
+    assert.deepStrictEqual(makeInput(waiting, question), { ...input, why: question })
+  })
+}

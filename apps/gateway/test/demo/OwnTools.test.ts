@@ -64,5 +64,10 @@ it.live(
       })
       assert.deepInclude(body["final"], { output: { knot: "Bowline" } })
       assert.include(yield* ask("Ask prompt, please", "demo"), "given at once")
+      const waits = yield* post(`${url}/plan`, {
+        question: "Wait until 2026-01-02T03:04:05Z.",
+        preferences: { may_wait: true }
+      })
+      assert.match(JSON.stringify(waits.body["final"]), /I called wait with .*timer/)
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
 )

@@ -46,8 +46,10 @@ const ofA2a = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => 
   ]
 }
 
-const ofRefusal = (answer: Answer, protocol: "a2a" | "other" | undefined): ReadonlyArray<string> => {
+const ofRefusal = (answer: Answer, protocol: "a2a" | "site" | "other" | undefined): ReadonlyArray<string> => {
   const { body, headers, status } = answer
+  // The site of the documentation says it to a person.
+  if (protocol === "site" && status === 404 && headers.get("content-type")?.startsWith("text/html") === true) return []
   const ofEdge = protocol === "a2a" ? ofA2a(answer) : protocol === "other" ? ofProtocol(answer) : undefined
   if (ofEdge !== undefined) return ofEdge
   const problem = Option.getOrUndefined(decodeProblem(body))
@@ -72,7 +74,13 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
   const sent = Buffer.concat(pieces).toString("latin1")
-  const protocol = /\/a2a\b/i.test(sent) ? "a2a" : /\/(?:v1\/|mcp)/i.test(sent) ? "other" : undefined
+  const protocol = /\/a2a\b/i.test(sent)
+    ? "a2a"
+    : /\/(?:v1\/|mcp)/i.test(sent)
+      ? "other"
+      : /\/docs\b/i.test(sent)
+        ? "site"
+        : undefined
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [

@@ -12,6 +12,8 @@ import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, noFinish, refuse, say, type TurnMove } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { join } from "node:path"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "./RunningGateway.ts"
 
 type End = readonly [stop_reason: string, end: TurnMove, requests: number]
@@ -46,13 +48,20 @@ const wires: ReadonlyArray<Wire> = [
   }
 ]
 
+interface More {
+  readonly skills?: ReadonlyArray<{ readonly id: string }>
+  readonly settings?: Readonly<Record<string, string>>
+}
+
 /** Asks a gateway whose provider speaks this wire, and that retries nothing. */
 const ask = Effect.fnUntraced(
-  function* ({ host, settings }: Wire, script: Script, preferences: object = {}) {
+  function* ({ host, settings }: Wire, script: Script, preferences: object = {}, more: More = {}) {
     const provider = yield* (yield* Network).serve(yield* host.make(script))
     const peer = yield* ScriptedPeer.serve({ acts: [completes("hi")] })
-    const { url } = yield* start([], { ...settings(provider.url), BOWLINE_MAX_RETRIES: "0" })
-    const agents = [{ name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }]
+    const { url } = yield* start([], { ...settings(provider.url), BOWLINE_MAX_RETRIES: "0", ...more.settings })
+    const agents = [
+      { name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: more.skills ?? [{ id: "ask" }] }
+    ]
     const { body } = yield* post(`${url}/plan`, { question: "?", agents, preferences })
     const history = yield* send(`${url}/sessions/${String(body["session_id"])}/messages`)
     const requests = (yield* provider.requests.all).length
@@ -61,6 +70,15 @@ const ask = Effect.fnUntraced(
   Effect.provide(LoopbackNetwork.layer),
   Effect.scoped
 )
+
+/** Finds, declares and calls three of 64 tools. */
+const three: Script = ({ messages, tools }) => {
+  const names = tools.map(({ name }) => name)
+  if (names.length === 1)
+    return ["7", "21", "42"].map((knot) => callTool("find_tools", { query: `knot ${knot}`, limit: 1 }))
+  const called = messages.filter(({ role }) => role === "tool").length
+  return called > 3 ? [say(names.join())] : names.slice(1).map((name) => callTool(name, { input: "hi" }))
+}
 
 const askBob = callTool("bob_ask", { input: "hi" })
 const schema = { type: "object", properties: { knot: { type: "string" } }, required: ["knot"] }
@@ -84,6 +102,17 @@ describe.each(wires)("over $name", (wire) => {
         assert.notInclude(call.history, "tool_call")
       }
     })
+  )
+
+  it.live("a plan with more tools than are declared finds three of them, and calls them", () =>
+    Effect.gen(function* () {
+      const skills = Array.from({ length: 64 }, (_, index) => ({ id: `knot-${index}` }))
+      const folder = yield* folderOf({ "gateway.yaml": "tools: { declare_at_most: 63 }" })
+      const settings = { BOWLINE_CONFIG: join(folder, "gateway.yaml") }
+      const { body, sends } = yield* ask(wire, three, {}, { skills, settings })
+      assert.deepInclude(body["final"] ?? body, { stop_reason: "stop" })
+      assert.strictEqual(sends, 3)
+    }).pipe(Effect.scoped)
   )
 
   it.live.each(wire.ends)("the call of an answer that ends in %s is not made", ([stop_reason, end, requests]) =>

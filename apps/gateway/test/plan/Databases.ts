@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { zstdDecompressSync } from "node:zlib"
 import { inject } from "vitest"
 
 declare module "vitest" {
@@ -36,7 +37,11 @@ export const databases = {
   postgres: Effect.map(database, (url) => ({ DATABASE_URL: url }))
 }
 
-/** Every row of every table of ours, as text, by the names of the tables. */
+/** The blocks of a sealed plan, as they were before they were compressed. */
+const unsealed = ({ body, ends }: { readonly body: Uint8Array; readonly ends: ReadonlyArray<number> }) =>
+  ends.map((end, block) => zstdDecompressSync(body.subarray(ends[block - 1] ?? 0, end)).toString()).join("\n")
+
+/** Every row of every table of ours, as text, by the names of the tables; what is sealed is with the events. */
 export const dump = Effect.fnUntraced(function* (url: string) {
   const sql = yield* PgClient.makeClient({ url: Redacted.make(url) })
   const tables = yield* sql<{ readonly name: string }>`
@@ -47,7 +52,12 @@ select table_name as name from information_schema.tables where table_schema = 'p
       (rows) => [name, rows.map(({ row }) => row).join("\n")] as const
     )
   )
-  return new Map(rows)
+  const sealed = yield* sql<{
+    readonly body: Uint8Array
+    readonly ends: ReadonlyArray<number>
+  }>`select body, ends from sealed`
+  const texts = new Map(rows)
+  return texts.set("events", [texts.get("events"), ...sealed.map(unsealed)].join("\n").trim())
 }, Effect.provide(Reactivity.layer))
 
 /** What is kept of the requests of plans, those first that came first. */

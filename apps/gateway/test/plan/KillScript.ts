@@ -108,10 +108,16 @@ const drawPlan = Effect.fnUntraced(function* (name: string, session: string, pro
 })
 
 /** What happens in a round, by the seed. Every fourth round kills once more: the other process, or the same one again. */
-export const draw = (seed: string, round: number, processes: number): Effect.Effect<Round> =>
+export const draw = (
+  seed: string,
+  round: number,
+  processes: number,
+  least: number,
+  most: number
+): Effect.Effect<Round> =>
   Effect.gen(function* () {
     const plans: Array<ScriptedPlan> = []
-    for (let index = yield* Random.nextIntBetween(-6, -4); index < 0; index++) {
+    for (let index = yield* Random.nextIntBetween(-most, -least); index < 0; index++) {
       const shared = (yield* chance(35)) ? plans.at(-1)?.session : undefined
       const name = `${round}.${plans.length}`
       plans.push(yield* drawPlan(name, shared ?? `session-${name}`, processes))

@@ -1,7 +1,7 @@
 import { PgClient } from "@effect/sql-pg"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { assert, describe, it } from "@effect/vitest"
-import { Config, Console, Effect, Random, Redacted } from "effect"
+import { Config, Console, Effect, Option, Random, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { databases } from "./Databases.ts"
 import * as Killing from "./Killing.ts"
@@ -24,8 +24,13 @@ const kill = Effect.fnUntraced(function* (
 ) {
   const kills = yield* Config.Int("BOWLINE_KILLS").pipe(Config.withDefault(byDefault))
   const seed = yield* Config.String("BOWLINE_KILL_SEED").pipe(Config.withDefault(`${yield* Random.nextInt}`))
+  const plans = yield* Config.option(Config.Int("BOWLINE_KILL_PLANS"))
+  const between = Option.match(plans, {
+    onNone: () => ({ least: 4, most: 6 }),
+    onSome: (plans) => ({ least: plans, most: plans })
+  })
   yield* Console.log(`${kills} kills of ${size}, BOWLINE_KILL_SEED=${seed}`)
-  const { play, tally } = yield* Killing.make(seed, size, settings, left)
+  const { play, tally } = yield* Killing.make(seed, size, settings, left, between)
   const problems: Array<string> = []
   for (let round = 0; tally.kills < kills; round++) {
     const found = yield* play(round)

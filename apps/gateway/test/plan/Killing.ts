@@ -52,14 +52,15 @@ interface AskedPlan {
 const isOver = ({ state }: ListedPlan) => state !== "queued" && state !== "running" && state !== "waiting"
 
 /**
- * Gateways that are killed while they run plans, with a provider and peers that outlive them. `left` gives the rows of the
- * database that are not over.
+ * Gateways that are killed while they run plans, `least` to `most` in a round, with a provider and peers that outlive them. `left` gives the
+ * rows of the database that are not over.
  */
 export const make = Effect.fnUntraced(function* (
   seed: string,
   size: number,
   settings: Readonly<Record<string, string>>,
-  left: Effect.Effect<ReadonlyArray<string>>
+  left: Effect.Effect<ReadonlyArray<string>>,
+  { least, most }: { readonly least: number; readonly most: number }
 ) {
   const scripts = new Map<string, ScriptedPlan>()
   const provider = yield* Effect.flatMap(
@@ -246,7 +247,7 @@ export const make = Effect.fnUntraced(function* (
 
   /** All that was wrong in a round, each with what is needed to play it again. */
   const play = Effect.fnUntraced(function* (index: number) {
-    const { kills, plans } = yield* draw(seed, index, size)
+    const { kills, plans } = yield* draw(seed, index, size, least, most)
     const asked = plans.map((script): AskedPlan => ({ script, caller: nobody(), watcher: nobody(), notes: [] }))
     for (const script of plans) scripts.set(script.name, script)
     const answering = yield* Effect.forkChild(person)

@@ -1,6 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { ReplicaClient, type Question, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
+import { entryOf, ReplicaClient, type Question, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
@@ -22,9 +22,15 @@ import * as MemoryServer from "./MemoryServer.ts"
 import * as PlanStart from "./PlanStart.ts"
 import * as ResponseStart from "./ResponseStart.ts"
 
-const Waiting = Schema.fromJsonString(
-  Schema.Struct({ approvals: Schema.Array(Schema.Struct({ plan_id: PlanId, task_id: TaskId })) })
+const Calls = Schema.Array(
+  Schema.Struct({
+    plan_id: PlanId,
+    task_id: TaskId,
+    kind: Schema.optionalKey(Schema.Literals(["approval", "result", "answer"]))
+  })
 )
+const Approvals = Schema.fromJsonString(Schema.Struct({ approvals: Calls }))
+const Waiting = Schema.fromJsonString(Schema.Struct({ waiting: Calls }))
 /** A bug of the routes: another service in the place of the one that they use. */
 export type Plant = Layer.Layer<
   never,
@@ -54,12 +60,15 @@ const ways: ReadonlyArray<readonly [Way, ...ReadonlyArray<Way>]> = [
 /** What is drawn behind a way. */
 const otherwise: { readonly [way in Way]?: Way } = { chat: "whole chat", response: "whole response" }
 
+/** Other protocols cannot say how long a plan waits. */
+const canWait = ({ body }: Question): boolean => JSON.stringify(body).includes("wait_timeout_ms")
+
 /** By the number in the name of its plan; within that the seed draws it, from a stream of its own. Few questions can be asked by MCP: half of them are. */
 const wayOf = (question: Question, random: Site["process"]["random"]): Way => {
   const [, name = "", number = 0] = /FACT-(\D*(\d+))/.exec(JSON.stringify(question.body)) ?? []
   const own = random.of(`way of ${name}`)
-  if (McpStart.canAsk(question) && own.chance(50)) return "call"
-  const way = own.pick<Way>(ways[Number(number) % ways.length] ?? ["stream"])
+  if (McpStart.canAsk(question) && !canWait(question) && own.chance(50)) return "call"
+  const way = own.pick<Way>(ways[canWait(question) ? 0 : Number(number) % ways.length] ?? ["stream"])
   return own.chance(30) ? (otherwise[way] ?? way) : way
 }
 
@@ -120,6 +129,11 @@ const clientOf = (
       { method: "POST", path, headers: body === undefined ? {} : { "content-type": "application/json" } },
       body === undefined ? "" : JSON.stringify(body)
     )
+  const enter = (plan: PlanId, entry: Schema.JsonObject, key: string) => {
+    const headers = { "content-type": "application/json", "idempotency-key": key }
+    const entering = ask({ method: "POST", path: `/plans/${plan}/inbox`, headers }, JSON.stringify(entry))
+    return Effect.scoped(Effect.flatMap(entering, textOf))
+  }
   const read = PlanStart.read(wire)
   const a2a = A2aStart.make(site, wire, heard, read)
   const response = ResponseStart.make(site, wire, heard.responses, read)
@@ -146,23 +160,22 @@ const clientOf = (
       return Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf)))
     },
     say: (plan, text, key) =>
-      ask(
-        {
-          method: "POST",
-          path: `/plans/${plan}/inbox`,
-          headers: { "content-type": "application/json", "idempotency-key": key }
-        },
-        JSON.stringify({ type: "text", ...text })
-      ).pipe(
-        Effect.flatMap(textOf),
-        Effect.flatMap((told) => Effect.orDie(Schema.decodeUnknownEffect(AcceptedText)(told))),
-        Effect.map(({ plan_id }) => plan_id),
-        Effect.scoped
+      Effect.flatMap(enter(plan, { type: "text", ...text }, key), (told) =>
+        Effect.map(Effect.orDie(Schema.decodeUnknownEffect(AcceptedText)(told)), ({ plan_id }) => plan_id)
       ),
+    waiting: (plan) =>
+      Effect.gen(function* () {
+        const text = yield* textOf(yield* ask({ path: "/waiting?limit=100" }))
+        const { waiting } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
+        return waiting.flatMap(({ kind, plan_id, task_id }) =>
+          plan_id === plan && kind !== undefined && kind !== "approval" ? [{ task_id, type: kind }] : []
+        )
+      }).pipe(Effect.scoped),
+    give: (plan, gift, key) => Effect.asVoid(enter(plan, entryOf(gift), key)),
     decide: (plan, decision) =>
       Effect.gen(function* () {
         const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
-        const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
+        const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Approvals)(text))
         for (const { plan_id, task_id } of approvals) {
           if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
         }

@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import "@bowline/storage-sql/SqlStore"
 import "../../src/Gateway.ts"
+import "../../src/worker/Supervisor.ts"
 import { check, matching } from "./PromQl.ts"
 
 const root = join(import.meta.dirname, "../../../..")

@@ -6,6 +6,7 @@ import { nameOf } from "../../src/telemetry/PrometheusText.ts"
 import { labelOf } from "./PromQl.ts"
 import "@bowline/storage-sql/SqlStore"
 import "../../src/Gateway.ts"
+import "../../src/worker/Supervisor.ts"
 
 const reference = readFileSync(join(import.meta.dirname, "../../../../docs/reference/metrics.md"), "utf8")
 

@@ -8,8 +8,8 @@ import { skew } from "./ClockSkew.ts"
 import { type Check, fail, ok, unreachable, warn } from "./Finding.ts"
 import { nearest } from "./MachineChecks.ts"
 
-/** Connections of one gateway: its pool, one for renewals, one for notices. */
-const needed = 12
+/** Connections of one gateway: its pool, one for renewals, and two for notices. */
+const needed = 13
 
 const isWritable = (folder: string): boolean => {
   try {

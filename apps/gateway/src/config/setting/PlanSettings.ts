@@ -93,6 +93,11 @@ export const planSettings = {
     default: "8",
     doc: "how many calls of a step run at once. One that waits for an approval does not count"
   }),
+  declareAtMost: setting(integer(1, 128), {
+    path: ["tools", "declare_at_most"],
+    default: "64",
+    doc: "how many tools a plan declares to its model, all of them. With more, the model [searches them](prompt.md#many-tools)"
+  }),
   toolTimeout: setting(duration("1ms"), {
     path: ["tools", "timeout"],
     default: "6h",

@@ -1,4 +1,4 @@
-import { Data, Option, Record, Result, Schema } from "effect"
+import { Data, Duration, Option, Record, Result, Schema } from "effect"
 import { formatPlace, toIssues, unknownName, type Place, type Problem } from "./ConfigProblem.ts"
 import { clientSettings, fileVariable, type SettingName, table, Values } from "./Settings.ts"
 
@@ -86,5 +86,10 @@ export const read = (
   }
   const isWrong = (name: string) => wrong.some(({ path }) => path[0] === name)
   const values = Result.getOrElse(result, () => decodeSync(Record.filter(texts, (_, name) => !isWrong(name))))
+  if (values.eventsTtl !== undefined && Duration.isGreaterThan(values.eventsTtl, values.sessionTtl)) {
+    const session = `${formatPlace(placeOf(sources, "sessionTtl"))} (${Duration.format(values.sessionTtl)})`
+    const expected = `Expected no longer than ${session}: the events of a plan go with its session`
+    problems.push({ place: placeOf(sources, "eventsTtl"), expected })
+  }
   return { values, problems }
 }

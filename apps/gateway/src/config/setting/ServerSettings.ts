@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { callerKeys, callerNames } from "./CallerKeys.ts"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, egressRules, globs, integer, matching, oneOf, seed, size, url } from "./SettingText.ts"
+import { duration, egressRules, globs, integer, matching, oneOf, processes, seed, size, url } from "./SettingText.ts"
 
 /** Where the gateway listens, and who may call it. */
 export const serverSettings = {
@@ -18,6 +18,13 @@ export const serverSettings = {
     path: ["server", "port"],
     default: "3774",
     doc: "the port to listen on; 0 is any that is free"
+  }),
+  workers: setting(processes, {
+    variable: "BOWLINE_WORKERS",
+    flag: "workers",
+    path: ["server", "workers"],
+    default: "1",
+    doc: "how many processes serve the port, at most 256, or `auto`: one for each processor. More than 1 need a Postgres server, see [workers](../operations/workers.md)"
   }),
   apiKeys: listSetting(callerKeys, {
     variable: "BOWLINE_API_KEYS",
@@ -72,6 +79,12 @@ export const storeSettings = {
     path: ["sessions", "ttl"],
     default: "30d",
     doc: "how long a session is kept after its last plan, at least `1m`"
+  }),
+  eventsTtl: optional(duration("1s"), {
+    variable: "BOWLINE_EVENTS_TTL",
+    path: ["sessions", "events_ttl"],
+    unset: "`30d`, or `BOWLINE_SESSION_TTL` if that is shorter",
+    doc: "how long the events of a plan can be streamed after its end, from `1s` to `BOWLINE_SESSION_TTL`; the plan and its results stay as long as the session"
   }),
   leaseTtl: setting(duration("1s"), {
     variable: "BOWLINE_LEASE_TTL",

@@ -1,5 +1,6 @@
 import * as EgressRule from "@bowline/runtime/unstable/egress/EgressRule"
 import { ByteSize, Duration, Effect, Option, Predicate, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { availableParallelism } from "node:os"
 
 /** Reports what was expected, whatever is wrong with a text. It never repeats the text, which may be a secret. */
 export const expecting =
@@ -66,6 +67,17 @@ export const durationOrNever = (minimum: Parameters<typeof duration>[0]) =>
     ),
     duration(minimum)
   ]).pipe(expecting(`Expected never, or a duration such as 500ms, 90s or 2m, from ${minimum} to 36500d`))
+
+/** A number of processes, or `auto`: as many as there are processors. */
+export const processes = Schema.Union([
+  Schema.Literal("auto").pipe(
+    Schema.decodeTo(
+      Schema.Int,
+      SchemaTransformation.transform({ decode: () => availableParallelism(), encode: () => "auto" as const })
+    )
+  ),
+  integer(1, 256)
+]).pipe(expecting("Expected auto, or an integer between 1 and 256"))
 
 /** Bytes: `8MiB`, `512KiB`, or their number. */
 export const size = Schema.String.check(Schema.isPattern(/^\d+(\.\d+)? ?([KMG]i)?B$|^\d+$/)).pipe(

@@ -10,7 +10,7 @@ import {
 import { Effect, Option, Result, Schema } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Refused } from "../../http/Refusals.ts"
-import { readSentJson } from "../../http/RequestBody.ts"
+import { readForeignJson } from "../../http/RequestBody.ts"
 import { type Binding, type Call, rest, rpc } from "./Binding.ts"
 
 /** Where a request goes below `/a2a`: the preset, and the path that is left for the binding. */
@@ -92,7 +92,7 @@ const readQuery = (query: URLSearchParams) =>
 
 /** Reads a request of either binding. What the gateway itself refuses of it is answered at once. */
 export const make = (maxBody: number) => {
-  const readBody = readSentJson(Schema.Unknown, maxBody)
+  const readBody = readForeignJson(Schema.Unknown, maxBody)
 
   /** A body that is no JSON is another error than one whose fields are wrong. */
   const parse = (request: HttpServerRequest.HttpServerRequest) =>

@@ -84,7 +84,8 @@ class TaskFollower {
       )
     })
     return Stream.concat(
-      Stream.unwrap(told),
+      // What it has come to is on its row.
+      Stream.unwrap(Effect.catchTag(told, "EventsExpired", () => Effect.succeed(Stream.empty))),
       Stream.suspend(() => this.#endPlan())
     )
   }
@@ -103,7 +104,8 @@ class TaskFollower {
     if (fold.hasEnded) return []
     const updates = this.#pending
     this.#pending = []
-    return this.#tell(updates)
+    // A frame that shows nothing of the task is told, too: no ping comes soon behind it, and the connection must not be silent.
+    return updates.length === 0 ? [changeAt(this.#at, [])] : this.#tell(updates)
   }
 
   #endPlan(): Changes<NotFound | InvalidRequest> {

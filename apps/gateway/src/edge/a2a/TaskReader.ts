@@ -28,7 +28,7 @@ export interface Cursor {
   readonly seq: number
 }
 
-/** What a frame changes, and its place. Behind the last of its updates a reader may come back with `id`. */
+/** What a frame changes, if it shows something, and its place. Behind the last of its updates a reader may come back with `id`. */
 export interface Change {
   readonly id: string
   readonly at: Cursor

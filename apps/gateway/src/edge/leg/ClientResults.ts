@@ -1,6 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import { TaskId } from "@bowline/domain/tool/TaskState"
+import { formatPath } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Option, Schema } from "effect"
@@ -19,8 +22,20 @@ export interface Brought {
   /** Where the body says it. */
   readonly path: string
   readonly results: ReadonlyArray<GivenResult>
+  /** The calls in front of the results, where the request repeats them: each one that waits needs its result. */
+  readonly calls?: ReadonlyArray<TaskId>
   /** What the user says besides. */
   readonly texts: ReadonlyArray<string>
+  /** The tools that the client has now, if the body says it: they hold from the next step on. */
+  readonly tools?: ReadonlyArray<ClientTool> | undefined
+}
+
+/** How a request goes on with a plan. */
+interface Resuming {
+  readonly isAgain?: boolean
+  readonly of?: PlanId | undefined
+  /** What is wrong with the tools, under the names of the body. */
+  readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
 
 const prefix = "call_"
@@ -44,7 +59,12 @@ export const make = Effect.gen(function* () {
     return found.size === 1 ? Array.from(found)[0] : undefined
   })
 
-  const give = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { results, texts }: Brought) {
+  const give = Effect.fnUntraced(function* (
+    caller: CallerName,
+    plan: PlanId,
+    { results, texts, tools }: Brought,
+    renamed: Resuming["renamed"]
+  ) {
     const by = { caller, isAdmin: false }
     // In one order, so that of two requests at once one is refused as a whole.
     const sorted = results.toSorted((a, b) => (a.task_id < b.task_id ? -1 : 1))
@@ -53,23 +73,32 @@ export const make = Effect.gen(function* () {
     for (const [index, text] of texts.entries()) {
       yield* inbox.accept(by, plan, { type: "text", text, when: "boundary", else: "ask" }, `${calls} ${index} ${text}`)
     }
-    for (const { path, ...result } of sorted) {
+    for (const [index, { path, ...result }] of sorted.entries()) {
+      // The plan goes on with the last one.
+      const along = index === sorted.length - 1 ? tools : undefined
       yield* inbox
-        .accept(by, plan, { type: "result", ...result })
+        .accept(by, plan, { type: "result", ...result }, undefined, along)
         .pipe(
           Effect.catchTag("InvalidRequest", ({ issues }) =>
-            Effect.fail(invalid(issues.map(({ message }) => ({ path, message }))))
+            Effect.fail(
+              invalid(
+                issues.flatMap(({ message, path: [field, ...rest] }) =>
+                  field === "tools" ? renamed([{ path: formatPath([field, ...rest]), message }]) : [{ path, message }]
+                )
+              )
+            )
           )
         )
     }
   })
 
-  /** Refuses some of the results that the plan waits for without the others. */
-  const expectAll = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { path, results }: Brought) {
+  /** Refuses some of the results that the plan waits for without the others, or its calls without any. */
+  const expectAll = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { calls, path, results }: Brought) {
     const { items } = yield* inbox.waiting(caller, { kind: "result", plan }, { limit: 1_000 })
     const given = new Set(results.map(({ task_id }) => task_id))
     const missing = items.filter(({ task_id }) => !given.has(task_id))
-    if (missing.length === 0 || missing.length === items.length) return
+    const isOfOthers = missing.length === items.length && !missing.some(({ task_id }) => calls?.includes(task_id))
+    if (missing.length === 0 || isOfOthers) return
     const ids = missing.map(({ task_id }) => callId(task_id)).join(", ")
     return yield* invalid([{ path, message: `Expected results for all calls: there is none for ${ids}` }])
   })
@@ -82,17 +111,16 @@ export const make = Effect.gen(function* () {
      * names the plan (`of`), it is no other one.
      */
     resume: Effect.fnUntraced(
-      function* (caller: CallerName, brought: Brought, isAgain: boolean, of?: PlanId) {
-        const plan = yield* find(
-          caller,
-          brought.results.map(({ task_id }) => task_id)
-        )
+      function* (caller: CallerName, brought: Brought, { isAgain = false, of, renamed }: Resuming) {
+        const { calls = [], results } = brought
+        const plan = yield* find(caller, results.length === 0 ? calls : results.map(({ task_id }) => task_id))
         if (plan === undefined || (of ?? plan) !== plan) return undefined
         const stored = yield* plans.get(caller, plan)
         const isOver = isSettled(stored)
         yield* expectAll(caller, plan, brought)
+        if (results.length === 0) return undefined
         if (isOver && (!isAgain || stored.error?.reason === "disconnect")) return undefined
-        yield* give(caller, plan, isOver ? { ...brought, texts: [] } : brought)
+        yield* give(caller, plan, isOver ? { ...brought, texts: [] } : brought, renamed)
         return stored
       },
       // It ends, or is deleted, at this instant.

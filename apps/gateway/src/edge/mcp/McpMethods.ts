@@ -59,11 +59,11 @@ export const make = Effect.gen(function* () {
     spoken: Spoken,
     onFrame: (frame: PlanFrame) => void
   ) {
-    const { approval, plan } = yield* calls.run(sender, call, onFrame)
+    const { approval, isWaiting, plan } = yield* calls.run(sender, call, onFrame)
     if (approval === undefined) {
       const isHandedOut = !isSettled(plan) && (call._tag === "Ask" || call._tag === "Resume")
       if (isHandedOut && McpTasks.areWanted(spoken)) return yield* tasks.created(sender.caller, plan.plan_id)
-      const result = PlanAnswer.toResult(PlanAnswer.fromPlan(plan))
+      const result = PlanAnswer.toResult(PlanAnswer.fromPlan(plan, isWaiting))
       // A plan that was cancelled has ended as the caller of this wants it.
       return call._tag === "Cancel" ? { ...result, isError: false } : result
     }

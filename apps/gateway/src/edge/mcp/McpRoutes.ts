@@ -10,7 +10,7 @@ import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as CallerRate from "../../http/CallerRate.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, Refused, retryAfter } from "../../http/Refusals.ts"
-import { readSentJson } from "../../http/RequestBody.ts"
+import { readForeignJson } from "../../http/RequestBody.ts"
 import * as SseAnswer from "../../http/SseAnswer.ts"
 import { code, decode, errorOf, idOf, resultOf, RpcError } from "./RpcMessage.ts"
 import * as McpMethods from "./McpMethods.ts"
@@ -75,7 +75,7 @@ export const layer = HttpApiBuilder.group(
     const { maxBody, rateLimit: [rateLimit] = [Infinity] } = yield* GatewayConfig
     const uuid = yield* UuidGenerator
     const { cancelElsewhere, serve } = yield* McpMethods.make
-    const readBody = readSentJson(Schema.Unknown, maxBody)
+    const readBody = readForeignJson(Schema.Unknown, maxBody)
     const running = new RunningCalls()
     const withinRate = yield* CallerRate.make
 

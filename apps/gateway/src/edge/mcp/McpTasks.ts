@@ -36,7 +36,7 @@ const unknownTask = new RpcError({
 const isPlanId = Schema.is(PlanId)
 
 const statusOf = ({ error, stage, ...plan }: Plan): string => {
-  if (!isSettled(plan)) return stage === "approval" ? "input_required" : "working"
+  if (!isSettled(plan)) return stage === "approval" || stage === "client" ? "input_required" : "working"
   // `failed` is for calls that the protocol could not make.
   return error?.reason === "cancelled" ? "cancelled" : "completed"
 }

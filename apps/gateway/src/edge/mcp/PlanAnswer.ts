@@ -45,14 +45,25 @@ export const toResult = (answer: PlanAnswer): ToolResult => ({
 const goOn = (plan_id: PlanId): string =>
   `The plan still runs: call plan_result with {"plan_id":"${plan_id}"} to wait for its answer, or plan_cancel to end it.`
 
-/** A plan that is over, or that still runs. */
-export const fromPlan = ({ error, final, plan_id, session_id, state, usage }: PlanResult): PlanAnswer => {
+const answerIt = (plan_id: PlanId): string =>
+  `The plan waits for somebody: GET /waiting says for what, and POST /plans/${plan_id}/inbox takes the answer. ` +
+  `Then call plan_result with {"plan_id":"${plan_id}"}.`
+
+/** A plan that is over, that waits for an answer or for the result of a tool of its client, or that still runs. */
+export const fromPlan = (
+  { error, final, plan_id, session_id, state, usage }: PlanResult,
+  isWaiting = false
+): PlanAnswer => {
   const ids = { plan_id, session_id }
   if (final !== undefined) {
     const { output, stop_reason, text } = final
     return { ...ids, state: "completed", text, ...(output !== undefined && { output }), stop_reason, usage }
   }
-  if (error === undefined) return { ...ids, state: "running", text: goOn(plan_id), usage }
+  if (error === undefined) {
+    return isWaiting
+      ? { ...ids, state: "input-required", text: answerIt(plan_id), usage }
+      : { ...ids, state: "running", text: goOn(plan_id), usage }
+  }
   const { code, message, reason, retryable } = error
   const why = { code, retryable, ...(reason !== undefined && { reason }) }
   return { ...ids, state: state === "aborted" ? "aborted" : "failed", text: message, ...why, usage }

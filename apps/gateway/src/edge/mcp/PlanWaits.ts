@@ -15,6 +15,8 @@ export type Look = (frame: PlanFrame) => void
 export interface Outcome {
   readonly plan: PlanResult
   readonly approval?: PendingApproval
+  /** Whether it waits for an answer, or for a tool of its client: no client of MCP is asked for these. */
+  readonly isWaiting?: boolean
 }
 
 /** Waits for the plans of calls. */
@@ -31,7 +33,7 @@ export const make = Effect.gen(function* () {
     function* (caller: CallerName, id: PlanId) {
       const plan = yield* plans.get(caller, id)
       const approval = isSettled(plan) ? undefined : yield* approvalOf(caller, id)
-      return { plan: resultOf(plan), ...(approval !== undefined && { approval }) }
+      return { plan: resultOf(plan), isWaiting: plan.stage === "client", ...(approval !== undefined && { approval }) }
     },
     (standing, _, id) => Effect.catchTag(standing, "StorageError", nameIn(id))
   )

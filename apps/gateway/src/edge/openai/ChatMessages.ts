@@ -79,7 +79,7 @@ export const noQuestion =
   "Expected the user's message, which is the question, or results of tools, as the last messages"
 
 /** What the last messages bring to a plan that waits for its client: results of calls, and then what the user says. */
-export const broughtBy = (messages: ReadonlyArray<Message>): Brought | undefined => {
+export const broughtBy = (messages: ReadonlyArray<Message>, tools: Brought["tools"]): Brought | undefined => {
   const spoken = messages.findLastIndex(({ role }) => role !== "user") + 1
   const from = messages.slice(0, spoken).findLastIndex(({ role }) => role !== "tool") + 1
   const given = messages.slice(from, spoken)
@@ -92,7 +92,8 @@ export const broughtBy = (messages: ReadonlyArray<Message>): Brought | undefined
       }))
     )
   )
-  if (results.length === 0 || results.length < given.length) return undefined
+  const calls = (messages[from - 1]?.tool_calls ?? []).flatMap(({ id }) => Option.toArray(taskOf(id)))
+  if (results.length + calls.length === 0 || results.length < given.length) return undefined
   const texts = messages.slice(spoken).map(textOf)
-  return { path: "messages", results, texts: texts.filter((text) => text.trim() !== "") }
+  return { path: "messages", results, calls, texts: texts.filter((text) => text.trim() !== ""), tools }
 }

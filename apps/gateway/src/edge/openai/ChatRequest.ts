@@ -135,7 +135,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
       model,
       isStreamed: stream === true,
       includesUsage: stream_options?.include_usage === true,
-      brought: ChatMessages.broughtBy(messages),
+      brought: ChatMessages.broughtBy(messages, ChatTools.toolsNow(body.success, request)),
       request,
       ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored]
     })

@@ -46,6 +46,12 @@ export const legs = (
     ? { tools: [] }
     : { tools, legs: { parallel: parallel_tool_calls !== false } }
 
+/** The tools that a body gives to a plan that it goes on with: undefined if it says nothing of them. */
+export const toolsNow = (
+  { tool_choice, tools }: { readonly tool_choice?: unknown; readonly tools?: unknown },
+  { tools: own }: Pick<PlanRequest, "tools">
+): ReadonlyArray<ClientTool> | undefined => (tools == null && tool_choice !== "none" ? undefined : own)
+
 /** The same of a body of Chat Completions. */
 export const planned = ({ tools, ...rest }: typeof Fields.Type): Pick<PlanRequest, "legs" | "tools"> =>
   legs(

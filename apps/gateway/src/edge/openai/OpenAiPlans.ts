@@ -1,5 +1,4 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
-import type { Plan } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
@@ -11,7 +10,6 @@ import { find, refusedOf } from "@bowline/runtime/unstable/provider/ModelTable"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { Effect, Schema } from "effect"
-import { isDeepStrictEqual } from "node:util"
 import type { Headers } from "effect/http"
 import type { ProviderSettings } from "../../config/file/ProviderSettings.ts"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
@@ -50,10 +48,6 @@ const lacking: Readonly<Record<ProviderSettings["wire"], ReadonlyArray<string>>>
   responses: ["stop", "seed"],
   messages: ["seed", "reasoning_effort"]
 }
-
-/** Whether the client has other tools now than the plan has that waits for it. */
-export const hasOtherTools = ({ tools }: PlanRequest, { request }: Plan): boolean =>
-  !isDeepStrictEqual(tools, request?.["tools"] ?? [])
 
 /** A request of a client, read as a plan. */
 export interface Asking {
@@ -141,9 +135,9 @@ export const make = Effect.gen(function* () {
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
       const mayJoin = comesAgain(headers)
-      const resumed = asking.brought && (yield* results.resume(asked.caller, asking.brought, mayJoin))
-      const others = resumed !== undefined && hasOtherTools(asking.request, resumed)
-      const ignored = [...(yield* refused(asking)), ...asking.ignored, ...(others ? ["tools"] : [])]
+      const resuming = { isAgain: mayJoin, renamed }
+      const resumed = asking.brought && (yield* results.resume(asked.caller, asking.brought, resuming))
+      const ignored = [...(yield* refused(asking)), ...asking.ignored]
       const reading =
         resumed !== undefined
           ? yield* streams.read(asked.caller, resumed.plan_id, 0)

@@ -9,7 +9,7 @@ import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { waitFor } from "../../http/JsonAnswer.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
-import { readSentJson } from "../../http/RequestBody.ts"
+import { readForeignJson } from "../../http/RequestBody.ts"
 import * as DecisionPause from "../../http/DecisionPause.ts"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import * as ClientResults from "../leg/ClientResults.ts"
@@ -30,7 +30,7 @@ export const layer = HttpApiBuilder.group(
     const results = yield* ClientResults.make
     const { maxBody, openai } = yield* GatewayConfig
     const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
-    const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
+    const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 
     const describe = (id: string) => ({ id, object: "model" as const, created, owned_by: "bowline" as const })
     const find = (id: string) => Effect.as(openAi.expectModel(id), describe(id))

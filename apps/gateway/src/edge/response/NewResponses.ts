@@ -18,7 +18,7 @@ import * as DecisionPause from "../../http/DecisionPause.ts"
 import { waitFor } from "../../http/JsonAnswer.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { invalid } from "../../http/Refusals.ts"
-import { readSentJson } from "../../http/RequestBody.ts"
+import { readForeignJson } from "../../http/RequestBody.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
 import * as ApprovalResponses from "./ApprovalResponses.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
@@ -44,7 +44,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
   const follower = yield* PlanFollower
   const openAi = yield* OpenAiPlans.make
   const { maxBody } = yield* GatewayConfig
-  const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
+  const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 
   const resolve = ItemReferences.make(stored)
   const decide = ApprovalResponses.make(plans)
@@ -71,19 +71,13 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
   })
 
   /** The plan to which the caller has brought something: what follows is a response of its own. */
-  const join = Effect.fnUntraced(function* (
-    caller: CallerName,
-    plan_id: PlanId,
-    calls: ReadonlySet<TaskId>,
-    ignored: ReadonlyArray<string> = []
-  ) {
+  const join = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, calls: ReadonlySet<TaskId>) {
     const { echo, events } = yield* stored.told(caller, { plan_id, leg: 1 })
     const leg = events.legBehind(calls)
     const reading = yield* streams.read(caller, plan_id, 0)
     const headers = {
       "x-bowline-plan-id": plan_id,
-      "x-bowline-session": reading.session_id,
-      ...(ignored.length > 0 && { "x-bowline-ignored": ignored.join(", ") })
+      "x-bowline-session": reading.session_id
     }
     return { ...reading, leg, echo, headers }
   })
@@ -98,15 +92,16 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const { brought, request } = asked
     if (brought === undefined) return undefined
     const [first] = brought.results
-    const plan = yield* results.resume(caller, brought, isAgain, previous)
+    // Results alone are no question: what follows the response that made the calls is the one that they have made before.
+    const comesAgain = isAgain || (previous !== undefined && request === undefined)
+    const plan = yield* results.resume(caller, brought, { isAgain: comesAgain, of: previous, renamed: asked.renamed })
     if (plan === undefined) {
       if (request !== undefined) return undefined
       return yield* ItemReferences.missing(first?.path ?? brought.path, "call that waits")
     }
     const { calls } = yield* decide(caller, asked, plan.plan_id)
     const tasks = new Set([...calls, ...brought.results.map(({ task_id }) => task_id)])
-    const others = request !== undefined && OpenAiPlans.hasOtherTools(request, plan) ? ["tools"] : []
-    return { ...(yield* join(caller, plan.plan_id, tasks, others)), calls: tasks }
+    return { ...(yield* join(caller, plan.plan_id, tasks)), calls: tasks }
   })
 
   const start = Effect.fnUntraced(function* (

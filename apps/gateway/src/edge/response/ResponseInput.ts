@@ -93,9 +93,8 @@ const messageItem = ({ role }: Message, text: string): Json => ({
 type Read =
   | { readonly _tag: "Message"; readonly message: Message; readonly item: Json }
   | { readonly _tag: "Decided"; readonly decided: Decided; readonly item: Json }
-  | { readonly _tag: "Called"; readonly message: Message; readonly item: Json }
   | {
-      readonly _tag: "Given"
+      readonly _tag: "Called" | "Given"
       readonly call: string
       readonly path: string
       readonly message: Message
@@ -133,7 +132,7 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
       onFailure: (error) => within(path, error),
       onSuccess: (call): Read => {
         const content = `[${call.call_id}: calls ${call.name} with ${call.arguments}]`
-        return { _tag: "Called", message: { role: "assistant", content }, item }
+        return { _tag: "Called", call: call.call_id, path, message: { role: "assistant", content }, item }
       }
     })
   }
@@ -168,9 +167,11 @@ const broughtBy = (items: ReadonlyArray<Exclude<Read, { readonly _tag: "LeftOut"
       Option.map(taskOf(call), (task_id) => ({ path: `${path}.output`, task_id, content: item["output"] ?? null }))
     )
   )
-  if (results.length === 0 || results.length < given.length) return undefined
+  const called = items.slice(items.slice(0, from).findLastIndex(({ _tag }) => _tag !== "Called") + 1, from)
+  const calls = called.flatMap((item) => (item._tag === "Called" ? Option.toArray(taskOf(item.call)) : []))
+  if (results.length + calls.length === 0 || results.length < given.length) return undefined
   const texts = items.slice(spoken).flatMap((item) => (item._tag === "Message" ? [textOf(item.message)] : []))
-  return { path: "input", results, texts: texts.filter((text) => text.trim() !== "") }
+  return { path: "input", results, calls, texts: texts.filter((text) => text.trim() !== "") }
 }
 
 /** What a list of items asks. Fails with everything that is wrong with it. */

@@ -181,6 +181,7 @@ export const decode = (
     const instructions = [body.instructions?.trim() ?? "", ...asked.instructions].filter((text) => text !== "")
     const { background, conversation = null, max_tool_calls, previous_response_id } = body
     const sampling = samplingOf(body)
+    const legs = ChatTools.legs(tools, body)
     const session = typeof conversation === "string" ? conversation : conversation?.id
     const renamed: ResponseRequest["renamed"] = (issues) =>
       issues.map(({ message, path }) => ({ path: fieldOf(path, servers.length, body.tools ?? []), message }))
@@ -194,7 +195,7 @@ export const decode = (
             ...(sampling !== undefined && { sampling }),
             agents,
             mcp_servers: [...servers, ...mcp_servers],
-            ...ChatTools.legs(tools, body),
+            ...legs,
             history: asked.history,
             metadata,
             preferences: {
@@ -211,7 +212,7 @@ export const decode = (
         isStreamed: body.stream === true,
         previous: previous_response_id ?? undefined,
         decided: asked.decided,
-        brought: asked.brought,
+        brought: asked.brought && { ...asked.brought, tools: ChatTools.toolsNow(body, legs) },
         request,
         echo: echoOf(body, asked.items),
         ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored, ...asked.ignored],

@@ -10,6 +10,7 @@ import {
   askedAgain,
   bring,
   type Decided,
+  namedIn,
   noFiles,
   Note,
   problemsOf,
@@ -100,7 +101,7 @@ const toolsOf = (tools: typeof Body.Type.tools): ReadonlyArray<ClientTool> =>
   }))
 
 /** The results of the calls that the client has made itself: its last messages. */
-const broughtBy = (messages: ReadonlyArray<Message>): Brought | undefined => {
+const broughtBy = (messages: ReadonlyArray<Message>, tools: UiRequest["tools"]): Brought | undefined => {
   const from = messages.findLastIndex(({ role }) => role !== "tool") + 1
   return bring(
     messages.slice(from).map((message, index) => ({
@@ -108,7 +109,8 @@ const broughtBy = (messages: ReadonlyArray<Message>): Brought | undefined => {
       task_id: message.toolCallId ?? "",
       content: textOf(message),
       ...(message.error !== undefined && { is_error: true })
-    }))
+    })),
+    tools
   )
 }
 
@@ -139,7 +141,8 @@ const leavesOpen = (messages: ReadonlyArray<Message>): boolean => {
 /** Reads a body. Fails with everything that is wrong with it, field by field. */
 export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<AgUiRequest, ReadonlyArray<Issue>> => {
   const body = Result.mapError(decodeBody(sent), fromSchema)
-  const options = readOptions(optionsOf(sent["forwardedProps"]), "forwardedProps.bowline")
+  const own = optionsOf(sent["forwardedProps"])
+  const options = readOptions(own, "forwardedProps.bowline")
   if (Result.isFailure(body) || Result.isFailure(options)) return Result.fail(problemsOf(body, options))
   const { context, messages, resume, runId, threadId: session, tools } = body.success
   const named = renaming("threadId", "forwardedProps.bowline")
@@ -150,8 +153,9 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<A
     }))
   const decided = (resume ?? []).map(toDecided)
   const asks = messages.at(-1)?.role === "user"
-  const brought = broughtBy(messages)
-  const common = { session, renamed, decided, brought, runId, messages }
+  const ofPage = tools == null ? undefined : toolsOf(tools)
+  const brought = broughtBy(messages, ofPage)
+  const common = { session, tools: ofPage, renamed, decided, brought, runId, messages, named: namedIn(own) }
   // The question that an answer belongs to may be the last message as well.
   if (brought === undefined && decided.some(({ isCancelled }) => !isCancelled))
     return Result.succeed({ ...common, request: undefined })
@@ -165,7 +169,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<A
     said: brought === undefined ? said : askedAgain(said),
     options: options.success,
     renamed,
-    tools: toolsOf(tools),
+    tools: ofPage ?? [],
     context: told,
     interrupts: interrupts || leavesOpen(messages)
   })

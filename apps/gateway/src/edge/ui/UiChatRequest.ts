@@ -9,6 +9,7 @@ import {
   askedAgain,
   bring,
   type Decided,
+  namedIn,
   noFiles,
   Note,
   problemsOf,
@@ -62,7 +63,7 @@ const decodeApproval = Schema.decodeUnknownResult(Approval, { errors: "all" })
 
 /** A request of the AI SDK. */
 export interface UiChatRequest extends UiRequest {
-  /** The client's id of the question. */
+  /** The client's id of the last message. */
   readonly messageId: string
   /** The question takes the place of what was asked, or answered, under its id before. */
   readonly isAgain: boolean
@@ -93,7 +94,7 @@ const readDecided = (message: Message, index: number): Result.Result<ReadonlyArr
 }
 
 /** The results of the calls that the client has made itself: those of the last step. */
-const broughtBy = ({ parts }: Message, index: number): Brought | undefined => {
+const broughtBy = ({ parts }: Message, index: number, tools: UiRequest["tools"]): Brought | undefined => {
   const from = parts.findLastIndex(({ type }) => type === "step-start") + 1
   return bring(
     parts.slice(from).flatMap((part, at) => {
@@ -102,7 +103,8 @@ const broughtBy = ({ parts }: Message, index: number): Brought | undefined => {
       const call = { path: `messages[${index}].parts[${from + at}].output`, task_id: toolCallId }
       if (state === "output-available") return [{ ...call, content: output ?? null }]
       return state === "output-error" ? [{ ...call, content: errorText ?? "", is_error: true }] : []
-    })
+    }),
+    tools
   )
 }
 
@@ -130,12 +132,13 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<U
   const last = messages.at(-1)
   if (last === undefined) return Result.fail([noQuestion])
   const isAgain = trigger === "regenerate-message" || messageId === last.id
-  const common = { session, renamed, messageId: last.id }
+  const tools = body.success.tools ?? undefined
+  const common = { session, tools, renamed, messageId: last.id, named: namedIn(sent["bowline"]) }
   const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
-  const told = { session, options: options.success, renamed, tools: body.success.tools ?? [] }
+  const told = { session, options: options.success, renamed, tools: tools ?? [] }
   if (last.role !== "user") {
     const decided = last.role === "assistant" ? readDecided(last, messages.length - 1) : Result.succeed([])
-    const brought = last.role === "assistant" ? broughtBy(last, messages.length - 1) : undefined
+    const brought = last.role === "assistant" ? broughtBy(last, messages.length - 1, tools) : undefined
     return Result.flatMap(decided, (decided) => {
       if ((decided.length === 0 && brought === undefined) || trigger === "regenerate-message") {
         return Result.fail([noQuestion])

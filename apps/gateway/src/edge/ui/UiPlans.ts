@@ -9,6 +9,7 @@ import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { invalid } from "../../http/Refusals.ts"
 import * as ToldHistory from "../../http/ToldHistory.ts"
+import * as UiLegs from "./UiLegs.ts"
 import type { Decided, UiRequest } from "./UiRequest.ts"
 
 /** What is kept of a question beside its plan: the id that the client has given it. */
@@ -19,7 +20,10 @@ const isTaskId = Schema.is(TaskId)
 /** How many of a chat's plans are looked at, the newest first. */
 const maxPlans = 50
 
-interface Asking extends Pick<UiRequest, "renamed"> {
+/** How often a question is said to a plan that hears others at the same time. */
+const maxTries = 10
+
+interface Asking extends Pick<UiRequest, "named" | "renamed" | "tools"> {
   readonly caller: CallerName
   readonly request: PlanRequest
   readonly route: Route
@@ -34,6 +38,7 @@ export const make = Effect.gen(function* () {
   const plans = yield* Plans
   const streams = yield* PlanStreams
   const follower = yield* PlanFollower
+  const legs = yield* UiLegs.make
 
   /** The plans of a chat, the newest first. A chat in which nobody has asked yet has none. */
   const plansOf = (caller: CallerName, session: string) =>
@@ -82,17 +87,33 @@ export const make = Effect.gen(function* () {
       }
       return { plan, calls }
     }),
-    start: ({ caller, isAgain = false, messageId, renamed, request, route }: Asking) => {
+    /** The plan of the question: a new one, or the one that somebody reads in its session. */
+    start: ({ caller, isAgain = false, messageId, named, renamed, request, route, tools }: Asking) => {
       const echo: Echo | undefined = messageId === undefined ? undefined : { type: "ui", message_id: messageId }
       // A question that is asked again takes the place of what is there: it does not wait behind it.
       const preferences = { ...request.preferences, ...(isAgain && { on_busy: "reject" as const }) }
-      const chat = { replaces: isAgain }
-      const start = (request: PlanRequest) => streams.start({ caller, request, route, echo, chat })
+      const chat = { replaces: isAgain, named, tools, keyIn: (plan: PlanId) => legs.nextKey(caller, plan) }
+      const start = (request: PlanRequest) =>
+        streams
+          .start({ caller, request, route, echo, chat })
+          // Somebody else has begun the leg just now.
+          .pipe(Effect.retry({ while: ({ _tag }) => _tag === "IdempotencyConflict", times: maxTries }))
       const reading = ToldHistory.start({ ...request, preferences }, start, renamed)
-      return Effect.map(reading, (reading) => follower.follow(caller, reading))
+      // What was before says in what state the plan is where the leg begins.
+      return Effect.map(reading, ({ from, ...whole }) => ({
+        plan: follower.follow(caller, { ...whole, ...(from && { frames: from.frames }) }),
+        leg: legs.behind(caller, whole.plan_id, from?.entry)
+      }))
     },
-    /** The plan from its first frame on. */
-    read: (caller: CallerName, plan: PlanId) => follower.read(caller, plan, 0),
+    /** The plan from its first frame on, and its newest leg. */
+    read: (caller: CallerName, plan: PlanId) =>
+      Effect.all({ leg: legs.newest(caller, plan), plan: follower.read(caller, plan, 0) }),
+    /** A plan that the one before has given its text, from its first frame on, up to its second leg. */
+    follow: (caller: CallerName, plan: PlanId) =>
+      Effect.map(Effect.orDie(follower.read(caller, plan, 0)), (read) => ({
+        plan: read,
+        until: legs.behind(caller, plan, undefined).until
+      })),
     cancel: (caller: CallerName, plan: PlanId) => plans.cancel(caller, plan)
   }
 })

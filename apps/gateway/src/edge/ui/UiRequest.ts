@@ -4,7 +4,7 @@ import type { ExternalSessionId } from "@bowline/domain/session/Session"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { UiOptions } from "@bowline/protocol/unstable/ui/UiApi"
-import { Option, Result, Schema } from "effect"
+import { Option, Predicate, Result, Schema } from "effect"
 import type { Brought, GivenResult } from "../leg/ClientResults.ts"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 
@@ -24,6 +24,10 @@ export interface UiRequest {
   readonly decided: ReadonlyArray<Decided>
   /** The results of calls that the client has made. */
   readonly brought: Brought | undefined
+  /** The tools of the page, if the body names any. */
+  readonly tools: ReadonlyArray<ClientTool> | undefined
+  /** Bowline's own options, as they were sent. */
+  readonly named: Readonly<Record<string, unknown>>
   /** What is wrong with the plan, under the names of the body. */
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
@@ -86,7 +90,7 @@ export const toPlan = ({ context = [], interrupts, options, renamed, said, sessi
     ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),
     history,
     metadata: {},
-    preferences: { ...grace, ...(interrupts && { on_busy: "interrupt" }), ...preferences }
+    preferences: { ...grace, on_busy: interrupts ? "interrupt" : "steer", ...preferences }
   })
   return Result.mapError(plan, (error) => renamed(fromSchema(error)))
 }
@@ -113,6 +117,9 @@ export const readOptions = (sent: unknown, path: string) => {
   )
 }
 
+/** The fields of Bowline's own options. */
+export const namedIn = (options: unknown): UiRequest["named"] => (Predicate.isObject(options) ? { ...options } : {})
+
 /** All that is wrong with the parts of a body. */
 export const problemsOf = (
   ...parts: ReadonlyArray<Result.Result<unknown, ReadonlyArray<Issue>>>
@@ -122,12 +129,13 @@ const isTaskId = Schema.is(TaskId)
 
 /** Results as they are brought to a plan: undefined if one is of a call that the gateway cannot have made. */
 export const bring = (
-  results: ReadonlyArray<Omit<GivenResult, "task_id"> & { readonly task_id: string }>
+  results: ReadonlyArray<Omit<GivenResult, "task_id"> & { readonly task_id: string }>,
+  tools: UiRequest["tools"]
 ): Brought | undefined => {
   const known = results.flatMap(({ task_id, ...result }) => (isTaskId(task_id) ? [{ ...result, task_id }] : []))
   return known.length === 0 || known.length < results.length
     ? undefined
-    : { path: "messages", results: known, texts: [] }
+    : { path: "messages", results: known, texts: [], tools }
 }
 
 /** The conversation with its last question at the end: for a plan that takes the place of one that is over. */

@@ -12,7 +12,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
-import { readNothing, readSentJson } from "../../http/RequestBody.ts"
+import { readNothing, readForeignJson } from "../../http/RequestBody.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
 import type { UiRequest } from "./UiRequest.ts"
 import * as AgUiRequest from "./AgUiRequest.ts"
@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
     const waiting = yield* WaitingPlans.make
     const results = yield* ClientResults.make
     const { maxBody } = yield* GatewayConfig
-    const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
+    const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
     const expectNothing = readNothing(maxBody)
 
     const respond = (
@@ -55,8 +55,13 @@ export const layer = HttpApiBuilder.group(
         ...protocol,
         fold,
         decided,
-        hold: (seen) => waiting.hold(caller, plan.plan_id, seen),
-        isIdle: results.isIdle(caller, plan.plan_id)
+        follow: (next) =>
+          Effect.map(ui.follow(caller, next), (followed) => {
+            PlanArrival.join(followed.plan.connect, request)
+            return followed
+          }),
+        hold: (read, seen) => waiting.hold(caller, read, seen),
+        isIdle: (read) => results.isIdle(caller, read)
       })
     }
 
@@ -68,7 +73,7 @@ export const layer = HttpApiBuilder.group(
     const bring = Effect.fnUntraced(function* (caller: CallerName, asked: UiRequest) {
       const { calls, plan } = yield* ui.decide(caller, asked)
       const { brought } = asked
-      const resumed = brought && (yield* results.resume(caller, brought, false))
+      const resumed = brought && (yield* results.resume(caller, brought, asked))
       if (resumed === undefined) return { calls, plan, given: none }
       const given: ReadonlySet<string> = new Set((brought?.results ?? []).map(({ task_id }) => task_id))
       return { calls, plan: resumed.plan_id, given }
@@ -80,22 +85,26 @@ export const layer = HttpApiBuilder.group(
           const caller = yield* Caller
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(UiChatRequest.decode(value)), invalid)
-          const { isAgain, messageId, renamed, request: question } = asked
-          const asking = question && {
-            caller,
-            request: question,
-            route: PlanArrival.routeOf(headers),
-            renamed,
-            messageId,
-            isAgain
-          }
+          const { isAgain, messageId, named, renamed, request: question, tools } = asked
           const { calls, given, plan } = yield* bring(caller, asked)
-          const reading = yield* asking !== undefined && given.size === 0
-            ? ui.start(asking)
-            : plan !== undefined
-              ? readAgain(caller, plan)
-              : Effect.die("The request neither asks nor decides")
-          return respond({ caller, request }, reading, chunks, UiChunks.make(calls, given), calls)
+          if (question !== undefined && given.size === 0) {
+            const route = PlanArrival.routeOf(headers)
+            const started = yield* ui.start({
+              caller,
+              request: question,
+              route,
+              named,
+              renamed,
+              tools,
+              messageId,
+              isAgain
+            })
+            return respond({ caller, request }, started.plan, chunks, UiChunks.make(started.leg), calls)
+          }
+          if (plan === undefined) return yield* Effect.die("The request neither asks nor decides")
+          const { leg, plan: reading } = yield* readAgain(caller, plan)
+          const behind = { decided: calls, given, until: leg.until }
+          return respond({ caller, request }, reading, chunks, UiChunks.make(behind, messageId), calls)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
       .handleRaw("resume", ({ params, request }) =>
@@ -103,8 +112,8 @@ export const layer = HttpApiBuilder.group(
           const caller = yield* Caller
           const [running] = yield* ui.runningIn(caller, params.id)
           if (running === undefined) return HttpServerResponse.empty({ status: 204 })
-          const reading = yield* readAgain(caller, running.plan_id)
-          return respond({ caller, request }, reading, chunks, UiChunks.make(), none)
+          const { leg, plan } = yield* readAgain(caller, running.plan_id)
+          return respond({ caller, request }, plan, chunks, UiChunks.make(leg), none)
         }).pipe(answer)
       )
       .handleRaw("stop", ({ params, request }) =>
@@ -121,15 +130,18 @@ export const layer = HttpApiBuilder.group(
           const caller = yield* Caller
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(AgUiRequest.decode(value)), invalid)
-          const { messages, renamed, request: question, runId, session } = asked
+          const { messages, named, renamed, request: question, runId, session, tools } = asked
           const { calls, given, plan } = yield* bring(caller, asked)
-          const joins = (question === undefined || given.size > 0) && plan !== undefined
-          const behind = joins ? calls : none
-          const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind, given)
-          if (joins) return respond({ caller, request }, yield* readAgain(caller, plan), events, fold, calls)
+          const run = { threadId: session, runId, messages }
+          if ((question === undefined || given.size > 0) && plan !== undefined) {
+            const { leg, plan: reading } = yield* readAgain(caller, plan)
+            const behind = { decided: calls, given, until: leg.until }
+            return respond({ caller, request }, reading, events, AgUiEvents.make(run, behind), calls)
+          }
           if (question === undefined) return yield* nothingWaits
-          const reading = yield* ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed })
-          return respond({ caller, request }, reading, events, fold, none)
+          const route = PlanArrival.routeOf(headers)
+          const { leg, plan: reading } = yield* ui.start({ caller, request: question, route, named, renamed, tools })
+          return respond({ caller, request }, reading, events, AgUiEvents.make(run, leg), none)
         }).pipe(PlanArrival.traced("/agui", request), answer)
       )
   })

@@ -1,5 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import type { PeerClient } from "@bowline/runtime/remote/PeerClient"
@@ -7,10 +8,11 @@ import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { type Followed, PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { stall } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema, Stream } from "effect"
+import { Clock, Effect, Schema, Stream } from "effect"
 import { follow } from "../../../src/edge/a2a/TaskFollower.ts"
 import { type Change, open } from "../../../src/edge/a2a/TaskReader.ts"
 
@@ -26,6 +28,39 @@ const handsBack: PeerClient["Service"]["call"] = ({ continues }, onEvent) =>
 const agents = [{ name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }]
 const turns = [[callTool("bob_ask", { input: "?" })], [say("ok")]]
 const kit = TestKit.layer({ script: [...turns, ...turns], peers: { call: handsBack, cancel: () => Effect.void } })
+
+describe("a subscriber", () => {
+  it.effect("is never without a word for more than 10 s, though all that happens is not for its eyes", () =>
+    Effect.gen(function* () {
+      const streams = yield* PlanStreams
+      const services = {
+        plans: yield* Plans,
+        follower: yield* PlanFollower,
+        streams,
+        store: yield* PlanStore,
+        tasks: yield* TaskStore
+      }
+      const { plan_id } = yield* TestKit.post({ question: "?", preferences: { on_disconnect: "continue" } })
+      yield* TestKit.pass("1 second")
+      const opened = yield* open(services, anonymous, plan_id, {})
+      let heardAt = yield* Clock.currentTimeMillis
+      let silence = 0
+      const hear = Effect.map(Clock.currentTimeMillis, (now) => {
+        silence = Math.max(silence, now - heardAt)
+        heardAt = now
+      })
+      yield* Effect.forkScoped(Stream.runForEach(follow(services, opened), () => hear))
+      const inbox = yield* Inbox
+      const me = { caller: anonymous, isAdmin: false }
+      for (let said = 0; said < 6; said++) {
+        yield* inbox.accept(me, plan_id, { type: "text", text: "and?", when: "boundary", else: "ask" })
+        yield* TestKit.pass("9 seconds", "1 second")
+      }
+      yield* hear
+      assert.isAtMost(silence, 10_000)
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[stall]] })))
+  )
+})
 
 /** A task that waits for its client, and what a patient subscriber gets of it, and how often it has asked the store. */
 const waiting = Effect.gen(function* () {

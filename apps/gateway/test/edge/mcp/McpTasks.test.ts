@@ -5,10 +5,10 @@ import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { results, type Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Schedule } from "effect"
+import { Deferred, Effect, Fiber, Schedule } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../../config/file/ConfigFolder.ts"
-import { post, start, stores } from "../../http/RunningGateway.ts"
+import { post, send, start, stores } from "../../http/RunningGateway.ts"
 
 const extension = "io.modelcontextprotocol/tasks"
 
@@ -104,6 +104,28 @@ describe("a task", () => {
       assert.deepStrictEqual([acknowledged.resultType, acknowledged.taskId], ["complete", undefined])
       assert.strictEqual(yield* asked?.ended ?? Effect.succeed("not asked"), "closed")
       assert.strictEqual((yield* awaitStatus(url, taskId, "cancelled")).result, undefined)
+    })
+  )
+
+  it.live("says that it waits for a tool of its client, which no client of MCP runs", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[callTool("page", {})], [say("done")]])
+      const tools = [{ name: "page", input_schema: { type: "object" } }]
+      const preferences = { on_disconnect: "continue" }
+      const asking = yield* Effect.forkChild(post(`${url}/plan`, { question: "?", tools, preferences }))
+      const { body } = yield* Effect.repeat(send(`${url}/waiting`), {
+        until: ({ body }) => (body["waiting"] as ReadonlyArray<unknown>).length > 0,
+        schedule: Schedule.spaced("20 millis")
+      })
+      const [{ plan_id, task_id } = assert.fail()] = body["waiting"] as ReadonlyArray<Record<string, string>>
+      assert.strictEqual((yield* awaitStatus(url, plan_id ?? "", "input_required")).resultType, "complete")
+      const look = { name: "plan_result", arguments: { plan_id, wait_ms: 0 } }
+      const waits = yield* request(url, "tools/call", look)
+      assert.deepNestedInclude(waits.body, { "result.structuredContent.state": "input-required" })
+      yield* post(`${url}/plans/${plan_id}/inbox`, { type: "result", task_id, content: "it is" })
+      yield* Fiber.join(asking)
+      const over = yield* request(url, "tools/call", look)
+      assert.deepNestedInclude(over.body, { "result.structuredContent.state": "completed" })
     })
   )
 

@@ -76,12 +76,15 @@ describe("tools of the client", () => {
         assert.match(callsOf(first)[0]?.id ?? "", /^call_[0-9a-f-]{36}$/)
         assert.strictEqual(first.usage?.total_tokens, 12)
 
-        const half = yield* chat(
-          url,
-          answered(first, () => "red", callsOf(first).slice(0, 1))
-        )
-        assert.strictEqual(half.status, 400)
-        assert.deepNestedInclude(half.body, { "error.param": "messages" })
+        const given = (count: number) => answered(first, () => "red", callsOf(first).slice(0, count))
+        const besides = { role: "user" as const, content: "Never mind" }
+        for (const count of [0, 1]) {
+          const messages = [...given(count).messages, besides]
+          const half = yield* chat(url, count === 0 ? { ...ask, messages } : given(count))
+          assert.deepNestedInclude(half.body, { "error.param": "messages" })
+          assert.strictEqual(half.status, 400)
+          for (const { id } of callsOf(first).slice(count)) assert.include(half.text, id)
+        }
 
         const second = yield* complete(
           url,
@@ -96,9 +99,13 @@ describe("tools of the client", () => {
         assert.lengthOf(yield* provider.requests.all, 2)
         const late = { ...answered(first, (index) => ["red", "blue"][index] ?? ""), tools: [] }
         const again = yield* chat(url, late, { "x-stainless-retry-count": "1" })
-        assert.deepStrictEqual([again.body["id"], again.headers.get("x-bowline-ignored")], [first.id, "tools"])
+        assert.deepStrictEqual([again.body["id"], again.headers.get("x-bowline-ignored")], [first.id, null])
         const plan = yield* send(`${url}/plans/${first.id.replace("chatcmpl-", "")}`)
         assert.deepNestedInclude(plan.body, { state: "completed", "usage.input_tokens": 30 })
+        const next = yield* chat(url, { ...ask, messages: [...given(0).messages, besides] })
+        assert.deepStrictEqual([next.status, next.body["id"] === first.id], [200, false])
+        const left = String(next.body["id"]).replace("chatcmpl-", "")
+        yield* send(`${url}/plans/${left}/cancel`, { method: "POST" })
       }).pipe(Effect.scoped)
     )
   }

@@ -70,6 +70,11 @@ describe("functions of a client of Responses", () => {
         assert.notInclude(second.output_text, "Hm.")
         assert.strictEqual(second.usage?.total_tokens, 23)
         assert.lengthOf(yield* provider.requests.all, 2)
+        const again = yield* create(url, behind(first, "red"))
+        assert.deepStrictEqual([again.id, again.output, again.status], [second.id, second.output, "completed"])
+        const other = yield* post(`${url}/v1/responses`, behind(first, "blue"))
+        assert.deepStrictEqual([other.status, (other.body["error"] as { code: string }).code], [409, "task_settled"])
+        assert.lengthOf(yield* provider.requests.all, 2)
 
         for (const one of [first, second]) {
           const { output, status, usage } = yield* retrieve(url, one.id)
@@ -136,6 +141,12 @@ describe("functions of a client of Responses", () => {
         ...behind(response, output).input
       ]
       const input = [...said, ...given(first, "red")]
+      const unanswered = [...input.slice(0, -1), { role: "user" as const, content: "Never mind" }]
+      const refused = yield* post(`${url}/v1/responses`, { ...ask, store: false, input: unanswered })
+      assert.deepStrictEqual(
+        [refused.status, (refused.body["error"] as { readonly param: string }).param],
+        [400, "input"]
+      )
       const second = yield* create(url, { ...ask, store: false, input })
       assert.lengthOf(callsOf(second), 1)
       const third = yield* create(url, { ...ask, store: false, input: [...input, ...given(second, "blue")] })

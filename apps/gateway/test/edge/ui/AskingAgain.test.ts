@@ -1,7 +1,7 @@
 import { stall, until as waitFor } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Schedule } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { post, send, start, startOn, stores } from "../../http/RunningGateway.ts"
 import { ask, lastOf, open, planOf, settled, told, until } from "./Chat.ts"
 
@@ -87,28 +87,6 @@ describe("the AI SDK's chat", () => {
       yield* Effect.timeout(ask(elsewhere, "b"), "5 seconds")
       assert.deepStrictEqual([elsewhere.status, lastOf(elsewhere)], ["ready", ["text: 2"]])
       assert.deepInclude((yield* settled(one.url, planOf(chat.lastMessage)))["error"], { reason: "superseded" })
-    })
-  )
-
-  it.live("waits for a plan that somebody else still reads", () =>
-    Effect.gen(function* () {
-      const hold = yield* Deferred.make<void>()
-      const { url } = yield* start([[say("1"), waitFor(Deferred.await(hold))], [say("2")]])
-      const chat = open(url)
-      const asking = yield* Effect.forkChild(ask(chat, "a"))
-      yield* until(chat, () => lastOf(chat).includes("text: 1"))
-      const other = open(url, { messages: chat.messages })
-      const waiting = yield* Effect.forkChild(ask(other, "b"))
-      yield* send(`${url}/plans?state=queued`).pipe(
-        Effect.repeat({
-          until: ({ body }) => (body["plans"] as ReadonlyArray<unknown>).length === 1,
-          schedule: Schedule.spaced("20 millis")
-        })
-      )
-      yield* Deferred.succeed(hold, undefined)
-      yield* Fiber.join(asking)
-      yield* Fiber.join(waiting)
-      assert.deepStrictEqual([lastOf(chat), lastOf(other)], [["text: 1"], ["text: 2"]])
     })
   )
 

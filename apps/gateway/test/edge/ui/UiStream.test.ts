@@ -32,7 +32,8 @@ const listen = Effect.fnUntraced(function* (
     tail: "data: [DONE]\n\n",
     headers: {},
     decided,
-    isIdle: Effect.succeed(true),
+    isIdle: () => Effect.succeed(true),
+    follow: () => Effect.die("No plan follows"),
     hold: () => Effect.void
   })
   if (body._tag !== "Stream") return assert.fail("The answer is no stream")
@@ -164,6 +165,7 @@ describe("a request of the AI SDK", () => {
       other: 1
     })
     const { request } = Result.getOrThrow(decoded)
-    assert.deepInclude(request, { preset: "p", preferences: { ...preferences, disconnect_grace_ms: 10_000 } })
+    const own = { disconnect_grace_ms: 10_000, on_busy: "steer" as const }
+    assert.deepInclude(request, { preset: "p", preferences: { ...preferences, ...own } })
   })
 })

@@ -1,0 +1,62 @@
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, Schedule } from "effect"
+import { Reactivity } from "effect/reactivity"
+import { databases } from "../plan/Databases.ts"
+import { post, send, start, startOn, stores } from "./RunningGateway.ts"
+
+const soon = Schedule.spaced("50 millis")
+
+/** The stream of a plan behind the seq `after`. */
+const replay = (url: string, plan: unknown, after: number) =>
+  send(`${url}/plans/${String(plan)}/events`, { headers: { "last-event-id": String(after) } })
+
+describe.each(Object.entries(stores))("the events of a plan that is over, %s", (_, store) => {
+  const start = startOn(store)
+
+  it.live("are refused as expired behind their time, and what the plan has come to stays", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("Two turns.")], { BOWLINE_EVENTS_TTL: "2s" })
+      const asked = { question: "How is it tied?", session_id: "knots" }
+      const { body } = yield* post(`${url}/plan`, asked, { "idempotency-key": "once" })
+      const read = replay(url, body["plan_id"], 0)
+      const expired = yield* Effect.repeat(read, { until: ({ status }) => status !== 200, schedule: soon })
+      assert.deepStrictEqual([expired.status, expired.body["code"]], [410, "events_expired"])
+      assert.strictEqual(expired.headers.get("content-type"), "application/problem+json")
+      assert.strictEqual((yield* replay(url, body["plan_id"], 3)).status, 410)
+      assert.strictEqual((yield* post(`${url}/plan`, asked, { "idempotency-key": "once" })).status, 410)
+      const plan = yield* send(`${url}/plans/${String(body["plan_id"])}`)
+      assert.deepStrictEqual([plan.status, plan.body["state"]], [200, "completed"])
+      assert.deepStrictEqual(plan.body["final"], body["final"])
+      const messages = yield* send(`${url}/sessions/knots/messages`)
+      assert.include(messages.text, "Two turns.")
+      yield* send(`${url}/sessions/knots`, { method: "DELETE" })
+      assert.strictEqual((yield* read).status, 404)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("a plan that has ended on Postgres", () => {
+  it.live("is sealed by its own process, and streams the same bytes from every cursor", () =>
+    Effect.gen(function* () {
+      const settings = yield* databases.postgres
+      const sql = yield* PgClient.makeClient({ url: Redacted.make(settings["DATABASE_URL"] ?? "") })
+      const pieces = "A bowline is the knot that holds under any load and never jams.".split(/(?= )/).map(say)
+      const { url } = yield* start([[callTool("nothing", {})], pieces], settings)
+      const streamed = yield* post(`${url}/plan`, { question: "?" }, { accept: "text/event-stream" })
+      const id = /plan_[\da-f-]+/.exec(streamed.text)?.[0]
+      const [, last = ""] = /.*\nid: (\d+)/s.exec(streamed.text) ?? []
+      const cursors = Array.from({ length: Number(last) + 1 }, (_, seq) => seq)
+      const readAll = Effect.forEach(cursors, (seq) => Effect.map(replay(url, id, seq), ({ text }) => text))
+      const before = yield* readAll
+      assert.strictEqual(before[0], streamed.text)
+      yield* Effect.repeat(sql`select from sealed where plan_id = ${id}`, {
+        until: (rows) => rows.length === 1,
+        schedule: soon
+      })
+      assert.deepStrictEqual(yield* sql`select from events where plan_id = ${id}`, [])
+      assert.deepStrictEqual(yield* readAll, before)
+    }).pipe(Effect.scoped, Effect.provide(Reactivity.layer))
+  )
+})
