@@ -35,7 +35,7 @@ const call = Effect.fnUntraced(function* (run: Run, parts: ReadonlyArray<Part>, 
   run.given.journal.append([run.message("assistant", [{ type: "tool_call", task_id, tool, input: {} }], now)], [])
   const start = { task_id, tool, kind: "local", agent: null, endpoint: null, skill: null, input: {} } as const
   const nobody = { agent_did: null, agent_did_source: null }
-  run.tasks.start({ ...start, state: "running" }, true, nobody, run.progressed("tool"), now)
+  run.tasks.start({ ...start, state: "running" }, true, nobody, [run.progressed("tool")], now)
   for (const part of parts) {
     run.tasks.tell({ event: "task.artifact", data: { task_id, ...contentOf(part), truncated: false } })
   }

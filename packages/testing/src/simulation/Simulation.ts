@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { type Array as Arrays, Cause, Effect, Layer } from "effect"
+import { type Array as Arrays, Cause, Duration, Effect, Layer } from "effect"
 import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
 import { Cluster } from "./replica/Cluster.ts"
 import { Course } from "./course/Course.ts"
@@ -147,7 +147,10 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     const day = config.budgetOf === undefined ? scenario.day : config.budgetOf(anonymous)
     world.day = day && { ...day, lifted: undefined }
     const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
-    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), overrides, client, tools }
+    const { parkAfterMs } = scenario
+    const parking = parkAfterMs === undefined ? {} : { parkAfter: Duration.millis(parkAfterMs) }
+    const configured = configOf({ ...parking, ...config, budgetOf })
+    const surroundings = { world, wires, database, config: configured, overrides, client, tools }
     const cluster = new Cluster(surroundings, scenario.replicas)
     const course = new Course({ world, wires, database, cluster, scenario, plans })
     let isOver = false

@@ -252,11 +252,11 @@ export const hold = Effect.fnUntraced(function* (stored: Stored) {
 export const createHeld = (given?: GivenPlan) => Effect.flatMap(create(given), hold)
 
 /** The change that ends a plan. */
-export const settled = (outcome: Outcome = completed): PlanChange => ({
+export const settled = (outcome: Outcome = completed, at: string = later): PlanChange => ({
   _tag: "Settled",
   outcome,
   progress,
-  at: later
+  at
 })
 
 /** Writes the end of a plan. The session's lease stays held. */
@@ -316,6 +316,7 @@ export const waitOpened = (task_id: TaskId, given: Partial<WaitOpened> = {}): Wa
   tool_digest: null,
   known_tool: null,
   mark: null,
+  spent_ms: 0,
   ...given
 })
 

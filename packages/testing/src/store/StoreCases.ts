@@ -4,6 +4,7 @@ import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
+import { effectCases } from "./internal/EffectCases.ts"
 import { freeSessionCases } from "./internal/FreeSessionCases.ts"
 import { gistCases } from "./internal/GistCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
@@ -18,6 +19,7 @@ import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
+import { sealCases } from "./internal/SealCases.ts"
 import { spendingCases } from "./internal/SpendingCases.ts"
 import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
@@ -38,6 +40,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...inboxCases,
   ...waitCases,
   ...parkingCases,
+  ...effectCases,
   ...knownToolCases,
   ...handBackCases,
   ...summaryCases,
@@ -49,6 +52,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...handOverCases,
   ...credentialCases,
   ...loginCases,
+  ...sealCases,
   ...spendingCases,
   ...taskCases,
   ...pushCases,

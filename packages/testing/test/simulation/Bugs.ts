@@ -59,7 +59,7 @@ const lateRenewal = (): Overrides =>
       renew: (replica, ttl) =>
         count++ % 8 === 0
           ? store.renew(replica, ttl)
-          : Effect.succeed({ held: new Map<SessionId, number>(), isOldest: false, mayPark: false, isAlone: false })
+          : Effect.succeed({ held: new Map<SessionId, number>(), isOldest: false, mayPark: false, others: 1 })
     }
   })
 

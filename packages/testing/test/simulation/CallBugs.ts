@@ -56,6 +56,7 @@ const undecidedMade = (): Overrides =>
           plan_id,
           count: contents.find((content) => content.plan_id === plan_id)?.count ?? seen,
           texts: [],
+          tools: undefined,
           settlements: items.map(({ task_id }) => ({
             task_id,
             round: 1,
@@ -236,7 +237,7 @@ export const callBugs: Readonly<Record<string, Bug>> = {
   "a decision that another one takes back": {
     overrides: lastDecision,
     rule: "approvals",
-    seeds: [30],
+    seeds: [34, 60],
     // With this seed both see the call wait.
     scenario: {
       ...scenarioOf(

@@ -155,6 +155,41 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ]
 ]
 
+/** The call is one of a peer, of which its process has heard nothing while it was frozen for so long. */
+const unheard =
+  (ms: number) =>
+  (run: Observed): Observed => {
+    const fault = { _tag: "Pause", at: 0, replica: 0, ms } as const
+    const toPeer = finishes({ state: "failed" })({ ...run, faults: [{ fault, from: 0, to: ms }] })
+    const commits = toPeer.commits.map((one) => ({
+      ...one,
+      changes: one.changes.map((change) => (change._tag === "TaskStarted" ? { ...change, tool: "bindu_ask" } : change))
+    }))
+    return { ...toPeer, commits }
+  }
+
+/** Somebody sets the wall clock of a replica. */
+const clockSet = (run: Observed): Observed => ({
+  ...run,
+  faults: [{ fault: { _tag: "ClockStep", at: 0, replica: 0, byMs: 900_000 }, from: 0, to: 0 }]
+})
+
+describe("the rule of single calls", () => {
+  const calls = (run: Observed) =>
+    check(run).filter(({ rule, what }) => rule === "trueCalls" && what.includes(": call "))
+
+  it("lets a call have its whole time once more behind a take-over, where a clock was set", () => {
+    assert.lengthOf(calls(resumed(20_000)(sound)), 1)
+    assert.deepStrictEqual(calls(clockSet(resumed(20_000)(sound))), [])
+    assert.lengthOf(calls(clockSet(resumed(24_000)(sound))), 1)
+  })
+
+  it("takes a peer as silent of which a frozen process has heard nothing, from 24.5 s on", () => {
+    assert.lengthOf(calls(unheard(24_000)(sound)), 1)
+    assert.deepStrictEqual(calls(unheard(25_000)(sound)), [])
+  })
+})
+
 describe("the checkers of approvals and of single calls", () => {
   for (const [what, rule, spoil] of violations) {
     it(`find ${what}`, () => {

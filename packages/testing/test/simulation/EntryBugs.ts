@@ -2,12 +2,12 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Committed, PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
 import { Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
-import type { CallerAct } from "../../src/simulation/scenario/Scenario.ts"
+import { type CallerAct, plainPlan, type Scenario } from "../../src/simulation/scenario/Scenario.ts"
 import { type Bug, onInboxes, onPlans, scenarioOf, talking, workingTwice } from "./Planting.ts"
 
 const isTaking = (change: PlanChange): boolean => change._tag === "EntryChanged" && change.state === "taken"
 
-/** A text is taken, and stays in the inbox: whoever takes the plan over takes it again. */
+/** What is taken stays in the inbox: whoever takes the plan over takes it again. */
 const takenTwice = (): Overrides =>
   onPlans((store) => ({
     commit: (batch) => {
@@ -48,6 +48,62 @@ const acceptedByEnded = (): Overrides =>
       )
   }))
 
+/** Whoever takes a parked plan over hears nothing of what has woken it. */
+const deafAtTakeOver = (): Overrides =>
+  onPlans((store) => ({
+    takeOver: (...given) =>
+      Effect.map(store.takeOver(...given), (taken) =>
+        taken.map((plan) => ({
+          ...plan,
+          inbox: { ...plan.inbox, settlements: [] },
+          waits: plan.waits.map((wait) => ({ ...wait, settlement: undefined }))
+        }))
+      )
+  }))
+
+/** Nobody ends what has waited for too long. */
+const endlessWaits = (): Overrides =>
+  onInboxes(() => ({ expire: Effect.succeed({ plans: [], isWaking: false, isMore: false }) }))
+
+/** A replica that takes over what an entry has woken forgets it at once. */
+const forgottenWakeUp = (): Overrides =>
+  onPlans((store) => ({
+    takeOver: (...given) =>
+      Effect.map(store.takeOver(...given), (taken) => taken.filter(({ wokenBy }) => wokenBy !== "entry"))
+  }))
+
+/** A plan that waits for a result of its caller, and is parked meanwhile. */
+const waiting = (...acts: ReadonlyArray<CallerAct>): Scenario => ({
+  ...scenarioOf(
+    {
+      ...plainPlan,
+      waitMs: 20_000,
+      steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/9.0", tool: "page", ms: 0 }] }, ...plainPlan.steps],
+      acts
+    },
+    2
+  ),
+  parkAfterMs: 500
+})
+
+/** A plan whose peer asks something, and is parked meanwhile. */
+const asking = (...acts: ReadonlyArray<CallerAct>): Scenario => ({
+  ...scenarioOf(
+    {
+      ...plainPlan,
+      waitMs: 20_000,
+      answers: true,
+      steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/8.0", tool: "one_ask", ms: 0 }] }, ...plainPlan.steps],
+      acts
+    },
+    2,
+    { _tag: "Peer", key: "p0/8.0", does: { _tag: "Asks", rounds: 1 } }
+  ),
+  parkAfterMs: 500
+})
+
+const give: CallerAct = { _tag: "Give", at: 5_000, replica: 1, number: 0 }
+
 const say = (at: number, replica = 0): CallerAct => ({
   _tag: "Say",
   at,
@@ -84,6 +140,42 @@ export const entryBugs: Readonly<Record<string, Bug>> = {
     rule: "entries",
     seeds: [12, 16, 22],
     scenario: scenarioOf({ ...workingTwice, acts: [say(1_000)] }, 2, { ...kill, at: 1_500 })
+  },
+  "a result that is taken twice": {
+    overrides: takenTwice,
+    rule: "entries",
+    seeds: [30, 57],
+    scenario: waiting(give)
+  },
+  "a result for a parked plan that is lost at its take-over": {
+    overrides: deafAtTakeOver,
+    rule: "liveness",
+    seeds: [30, 57, 78],
+    scenario: waiting(give)
+  },
+  "an answer that its peer gets, and that nobody takes": {
+    overrides: takenTwice,
+    rule: "entries",
+    seeds: [30, 57, 67],
+    scenario: asking(give)
+  },
+  "an answer for a parked plan that is lost at its take-over": {
+    overrides: deafAtTakeOver,
+    rule: "liveness",
+    seeds: [30, 43, 57],
+    scenario: asking(give)
+  },
+  "the end of a wait that wakes nobody": {
+    overrides: endlessWaits,
+    rule: "parking",
+    seeds: [30, 43, 57],
+    scenario: waiting()
+  },
+  "a wake-up that is forgotten": {
+    overrides: forgottenWakeUp,
+    rule: "inTime",
+    seeds: [30, 57, 78],
+    scenario: waiting(give)
   },
   "a text that a plan accepts that is over": {
     overrides: acceptedByEnded,

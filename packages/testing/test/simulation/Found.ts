@@ -144,5 +144,46 @@ export const found: Readonly<Record<string, Scenario>> = {
       }
     ],
     faults: [{ _tag: "Mcp", key: "p0/0.0", does: { _tag: "Refuse", status: 404 } }]
+  },
+  "a text that comes too late for a plan that refuses to wait is asked, though another plan waits for the session": {
+    seed: 1_003_882,
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        at: 1,
+        onBusy: "reject",
+        only: { key: "p0/only", tool: "bindu_again", ms: 3_353 },
+        acts: [{ _tag: "Say", at: 11, replica: 0, number: 0, when: "boundary", else: "ask" }]
+      },
+      { ...plainPlan, name: "p1", at: 2_953 }
+    ],
+    faults: []
+  },
+  "a plan that an entry has woken is not parked again before its calls go on, however slow the store is": {
+    seed: 395,
+    replicas: 1,
+    parkAfterMs: 1876,
+    plans: [
+      {
+        ...plainPlan,
+        at: 1_842,
+        waitMs: 29_126,
+        steps: [
+          {
+            words: 1,
+            pauseMs: 1,
+            calls: [
+              { key: "p0/9.0", tool: "page", ms: 0 },
+              { key: "p0/9.1", tool: "page", ms: 0 }
+            ]
+          },
+          { words: 1, pauseMs: 1, calls: [{ key: "p0/0.1", tool: "auto_again", ms: 1 }] },
+          ...plainPlan.steps
+        ],
+        acts: [{ _tag: "Give", at: 374, replica: 0, number: 3 }]
+      }
+    ],
+    faults: [{ _tag: "StoreSlow", at: 2_089, replica: 0, ms: 55_087, delayMs: 1_416 }]
   }
 }

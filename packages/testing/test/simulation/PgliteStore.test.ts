@@ -25,12 +25,13 @@ describe("a simulated run on PGlite", () => {
 
   it("finds a fence that a statement lacks, and nothing where it has it", async () => {
     const { rule, scenario } = bugs["a missing fence"] ?? assert.fail()
-    const run = { seed: scenario.seed, scenario, store: "pglite" } as const
-    const { violations } = await simulate({ ...run, overrides: { sqlClient: withoutFence } })
-    assert.include(
-      violations.map((violation) => violation.rule),
-      rule
-    )
-    assert.deepStrictEqual((await simulate(run)).violations, [])
+    // It takes an old writer that writes before it hears of its lease: about every second one does.
+    for (let seed = 1; seed <= 12; seed++) {
+      const run = { seed, scenario: { ...scenario, seed }, store: "pglite" } as const
+      const { violations } = await simulate({ ...run, overrides: { sqlClient: withoutFence } })
+      if (!violations.some((violation) => violation.rule === rule)) continue
+      return assert.deepStrictEqual((await simulate(run)).violations, [])
+    }
+    assert.fail("no seed finds it")
   }, 300_000)
 })

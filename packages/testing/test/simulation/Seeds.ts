@@ -43,10 +43,10 @@ export const onPglite = () =>
     yield* Effect.promise(() => runAll("PGlite", seeds, "pglite"))
   }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv()), Effect.runPromise)
 
-/** Its share of seeds that nobody has run yet: 20, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
+/** Its share of seeds that nobody has run yet: 100, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
 export const fresh = (file: number) =>
   Effect.gen(function* () {
-    const count = yield* Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(20))
+    const count = yield* Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(100))
     const first = yield* Config.Int("BOWLINE_SEED").pipe(
       Config.withDefault(yield* Random.nextIntBetween(1_000, 2 ** 30))
     )

@@ -118,6 +118,7 @@ const plan: ObservedPlan = {
   budget: {},
   toolTimeoutMs: Infinity,
   created: { at: 0, order: 1 },
+  parked: [],
   deadline: 60_000,
   frames: framesOf(events),
   gist: gistOf(events),
@@ -232,6 +233,8 @@ export const sound: Observed = {
     }
   ],
   said: [],
+  answers: [],
+  given: [],
   decisions: [],
   faults: [],
   attempts: [

@@ -144,6 +144,44 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ]
 ]
 
+/** Somebody says something that counts at once while the first request runs. */
+const steered = (run: Observed): Observed => {
+  const entry_id = "entry_0" as never
+  const [, second] = run.commits
+  const changed = { _tag: "EntryChanged", entry_id, state: "accepted", step: null, moved_to: null } as const
+  const entry = { entry_id, text: "now!", state: "taken", type: "text" } as never
+  return {
+    ...first("plans", () => ({ inbox: [entry] }))(run),
+    said: [{ text: "now!", when: "now" } as never],
+    commits:
+      second === undefined ? run.commits : [...run.commits, { ...second, at: 150, order: 19, changes: [changed] }]
+  }
+}
+
+/** A replica that does not have the plan asks once more, and its provider reports more than the plan tells. */
+const askedBy =
+  (replica: string) =>
+  (run: Observed): Observed => ({
+    ...run,
+    attempts: [...run.attempts, ...run.attempts.slice(0, 1).map((one) => ({ ...one, replica }))]
+  })
+
+describe("the rules of usage", () => {
+  const broken = (rule: string, run: Observed) => check(run).filter((violation) => violation.rule === rule)
+  const kept = (run: Observed) => broken("spending", run).filter(({ what }) => what.includes("has used"))
+
+  it("do not count what a process has used that does not have the plan any more", () => {
+    assert.lengthOf(kept(askedBy("a")(sound)), 1)
+    assert.deepStrictEqual(kept(askedBy("b")(sound)), [])
+  })
+
+  it("do not take a request as counted that a text has ended", () => {
+    const spent = (run: Observed) => broken("budgets", day({ tokens: 6, tool_calls: 1_000 })(usedBefore(run)))
+    assert.lengthOf(spent(sound), 1)
+    assert.deepStrictEqual(spent(steered(sound)), [])
+  })
+})
+
 describe("the checkers of credentials, usage and budgets", () => {
   for (const [what, rule, spoil] of violations) {
     it(`find ${what}`, () => {

@@ -90,6 +90,9 @@ const failing: Change = (run) => ({
   }))
 })
 
+/** Replica a stands still for so long, while the store waits for it. */
+const frozen = (ms: number) => first("replicas", () => ({ pauses: [{ from: 100 - ms, to: 100 }] }))
+
 const needsServer = request({ mcp_servers: [{ name: "desk", url: "http://desk.test", required: true }] as never })
 const serverAway = { fault: { _tag: "McpServer", at: 0, ms: 90, does: "silent" }, from: 0, to: 90 } as const
 
@@ -116,6 +119,7 @@ const failures: ReadonlyArray<readonly [string, Change]> = [
   ["context_overflow", longQuestion],
   ["context_overflow", lastAttempt(() => ({ result: "context_overflow" }))],
   ["storage", (run) => ({ ...run, storeAway: [{ from: 100, to: 400 }] })],
+  ["storage", frozen(30_000)],
   ["interrupted", takenOver],
   ["budget_exceeded", first("plans", () => ({ budget: { max_total_tokens: 1 } }))],
   ["budget_exceeded", (run) => ({ ...run, day: { tokens: 12, tool_calls: 9, lifted: undefined } })],
@@ -179,6 +183,11 @@ describe("the end of a plan", () => {
       "JSON that is none",
       (run: Observed) => failed("output_invalid")(lastAttempt(() => ({ said: "{}" }))(asksForJson(run)))
     ],
+    [
+      "a store that was there, though its process was frozen for a while",
+      (run: Observed) => failed("storage")(frozen(29_000)(run))
+    ],
+    ["an answer that another process has got", lastAttempt(() => ({ replica: "b" }))],
     ["an answer of which the provider has said less", lastAttempt(() => ({ finish: "length" }))],
     [
       "the disconnect of a reader that is there",

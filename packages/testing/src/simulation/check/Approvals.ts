@@ -1,7 +1,8 @@
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { resolve } from "@bowline/domain/plan/PlanRequest"
-import type { Observed, ObservedDecision, ObservedPlan } from "../scenario/Observed.ts"
-import { replicaFitBy } from "./Fitness.ts"
+import type { Observed, ObservedCommit, ObservedDecision, ObservedPlan } from "../scenario/Observed.ts"
+import { anyFitBy, replicaFitBy, takeOverMs } from "./Fitness.ts"
+import { hasExpired } from "./Parking.ts"
 import { endsOf, eventsOf, named, ownersOf, type PlanOwner, seconds } from "./PlanEnd.ts"
 
 /** When calls began to wait for a decision, by their ids: the orders of the writes that say so. */
@@ -16,10 +17,25 @@ const requestedIn = ({ commits }: Observed): ReadonlyMap<TaskId, number> => {
   return requested
 }
 
+/** Whether the decision came when the wait was over: it stands as rejected. */
+const cameLate = (observed: Observed, decision: ObservedDecision): boolean => {
+  const { asked, stands, task_id } = decision
+  const isIts = ({ changes }: ObservedCommit) =>
+    changes.some((change) => change._tag === "WaitOpened" && change.task_id === task_id)
+  const of = observed.commits.find(isIts)?.plan_id
+  const plan = observed.plans.find((one) => one.plan.plan_id === of)
+  return (
+    asked === "approve" && stands === "reject" && plan !== undefined && hasExpired(observed, plan, task_id, decision)
+  )
+}
+
 /** The first decision about each call. */
-const firstOf = ({ decisions }: Observed): ReadonlyMap<TaskId, ObservedDecision> => {
+const firstOf = (observed: Observed): ReadonlyMap<TaskId, ObservedDecision> => {
   const first = new Map<TaskId, ObservedDecision>()
-  for (const decision of decisions) if (!first.has(decision.task_id)) first.set(decision.task_id, decision)
+  for (const decision of observed.decisions) {
+    if (first.has(decision.task_id)) continue
+    first.set(decision.task_id, cameLate(observed, decision) ? { ...decision, asked: "reject" } : decision)
+  }
   return first
 }
 
@@ -45,11 +61,18 @@ const callsAreApproved = (observed: Observed, first: First): ReadonlyArray<strin
 /** What is told of a decision is what was decided first; a call that was rejected ends as that, or with its plan. */
 const firstIsTold = (observed: Observed, plan: ObservedPlan, first: First): ReadonlyArray<string> => {
   const isCompleted = endsOf(observed, plan)[0]?.outcome.state === "completed"
-  return eventsOf(plan).flatMap(({ data, event }) => {
+  const isExpired = (index: number, task: TaskId) => {
+    const write = observed.commits.find(
+      ({ events, plan_id }) => plan_id === plan.plan.plan_id && events !== undefined && index < events.last
+    )
+    return write !== undefined && hasExpired(observed, plan, task, write)
+  }
+  return eventsOf(plan).flatMap(({ data, event }, index) => {
     if (event !== "approval.resolved" && event !== "task.finished") return []
     const decided = first.get(data.task_id)?.asked
     if (event === "approval.resolved") {
-      return data.decision === decided ? [] : [`its stream tells ${data.decision} of ${data.task_id}, not ${decided}`]
+      const isTold = data.decision === (decided ?? (isExpired(index, data.task_id) ? "reject" : undefined))
+      return isTold ? [] : [`its stream tells ${data.decision} of ${data.task_id}, not ${decided}`]
     }
     const mayBe = data.state === "rejected" || (data.state === "interrupted" && !isCompleted)
     return decided === "reject" && !mayBe ? [`call ${data.task_id}, which was rejected, is ${data.state}`] : []
@@ -73,6 +96,16 @@ const waitsSince = ({ commits }: Observed, { plan }: ObservedPlan, task: TaskId,
           : change._tag === "Progressed" && change.stage === "approval"
       )
   )
+
+/** When a replica that has the plan parks it; infinite if it does not. */
+const parkedBy = ({ commits }: Observed, { plan }: ObservedPlan, { order, replica }: PlanOwner): number =>
+  commits.find(
+    (commit) =>
+      commit.plan_id === plan.plan_id &&
+      commit.replica === replica &&
+      commit.order > order &&
+      commit.changes.some(({ _tag }) => _tag === "Parked")
+  )?.at ?? Infinity
 
 /** A plan that waits is told a decision by a notice, or else by its next poll, unless something keeps its replica from that. */
 const isToldInTime = (observed: Observed, plan: ObservedPlan, first: First): ReadonlyArray<string> => {
@@ -102,6 +135,9 @@ const isToldInTime = (observed: Observed, plan: ObservedPlan, first: First): Rea
       if (waits === undefined) return false
       const since = Math.max(waits.at, decided.at)
       const until = Math.min(told.get(task) ?? Infinity, owners[index + 1]?.at ?? Infinity, end)
+      const parkedAt = parkedBy(observed, plan, owner)
+      // No replica has the plan: one takes it over that is well for long enough.
+      if (parkedAt <= until) return anyFitBy(observed, Math.max(since, parkedAt), takeOverMs(observed)) < until
       const lost = observed.lostAnswers.filter(({ replica }) => replica === owner.replica).length
       return replicaFitBy(observed, owner.replica, since, (1 + lost) * pollMs + slack) < until
     })

@@ -3,7 +3,7 @@ import { resultsOf } from "../replica/Models.ts"
 import type { Moment, Observed, ObservedAttempt, ObservedCall, ObservedPlan } from "../scenario/Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { endsOf, named } from "./PlanEnd.ts"
-import { isReset, usageWithin } from "./Spending.ts"
+import { isReset, isSteered, usageWithin } from "./Spending.ts"
 
 /** How long a replica may take to store what an attempt has used, in milliseconds. */
 const storedWithin = 2_000
@@ -37,7 +37,9 @@ const isKnown = (observed: Observed, { plan }: ObservedPlan, attempt: ObservedAt
     ({ order, plan_id }) => plan_id === plan.plan_id && order > began.order && order < by.order
   )
   return (
-    !isReset(observed, attempt) && (isSameProcess || !wasHindered(observed, replica, began.at, ended.at + storedWithin))
+    !isReset(observed, attempt) &&
+    !isSteered(observed, attempt) &&
+    (isSameProcess || !wasHindered(observed, replica, began.at, ended.at + storedWithin))
   )
 }
 
@@ -50,6 +52,16 @@ const tokensBy = (observed: Observed, plan: ObservedPlan, by: Moment): number =>
     .filter((attempt) => attempt.plan === plan.name && isKnown(observed, plan, attempt, by))
     .reduce((sum, attempt) => sum + tokensOf(attempt), 0)
 
+/** Whether the call came, on a slow network, when its plan had given it up. */
+const cameLate = ({ commits }: Observed, { began, task_id }: ObservedCall): boolean =>
+  commits.some(
+    ({ changes, order }) =>
+      order < began.order &&
+      changes.some(
+        (change) => change._tag === "TaskFinished" && change.task_id === task_id && change.state !== "completed"
+      )
+  )
+
 /** No more steps, calls and tokens than the request allows. In the last step, and when the tokens are used up, no call is made. */
 const planBudget = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const { max_steps = Infinity, max_tool_calls = Infinity, max_total_tokens = Infinity } = plan.budget
@@ -61,7 +73,9 @@ const planBudget = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
     ...(steps.length > max_steps ? [`asks its providers for ${steps.length} steps of ${max_steps}`] : []),
     ...(longest > max_total_tokens * estimateMargin ? [`asks with ${longest} tokens of ${max_total_tokens}`] : []),
     ...(calls.length > max_tool_calls ? [`makes ${calls.length} calls of ${max_tool_calls}`] : []),
-    ...calls.flatMap(({ began, key }) => {
+    ...calls.flatMap((call) => {
+      if (cameLate(observed, call)) return []
+      const { began, key } = call
       const step = steps.findLast((one) => one.began.order < began.order)
       const used = step === undefined ? 0 : tokensBy(observed, plan, step.began)
       return [

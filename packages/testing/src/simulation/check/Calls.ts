@@ -45,15 +45,27 @@ const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boole
   (call.remote_task_id !== null || (call.named?.replica === end.replica && isAwaited(observed, call, end))) &&
   (call.ended === undefined || call.ended.order > end.order)
 
+/** Whether the way to its peer took too long then: its card, which says how to speak to it, came late or not at all, or each way was slow. */
+const isFar = ({ faults }: Observed, tool: string, from: number, to: number): boolean =>
+  faults.some(({ fault, ...span }) => {
+    const isSlow = fault._tag === "NetworkSlow" && 4 * fault.delayMs > cancelWithin - 1_000
+    return (isSlow || (fault._tag === "Card" && tool.startsWith("auto_"))) && span.from < to && span.to > from
+  })
+
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
   return observed.calls
     .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
-    .filter(({ cancels, ended, named }) => {
+    .filter(({ cancels, ended, named, tool }) => {
       // Who settles a plan tells its peers. If it dies at that, nobody does.
       const by = replicaFitBy(observed, end.replica, Math.max(end.at, named?.at ?? 0), cancelWithin)
-      return by !== Infinity && !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by
+      return (
+        by !== Infinity &&
+        !isFar(observed, tool, end.at, by) &&
+        !cancels.some(({ at }) => at <= by) &&
+        (ended?.at ?? Infinity) > by
+      )
     })
     .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, though the plan ended at ${seconds(end.at)}`)
 }

@@ -7,6 +7,7 @@ import { gists } from "./Gists.ts"
 import { histories } from "./Histories.ts"
 import { inTime } from "./InTime.ts"
 import { liveness } from "./Liveness.ts"
+import { parking } from "./Parking.ts"
 import { oneEnd } from "./OneEnd.ts"
 import { readers } from "./Readers.ts"
 import { spending } from "./Spending.ts"
@@ -32,6 +33,7 @@ export const checkers = {
   calls,
   trueCalls,
   approvals,
+  parking,
   entries,
   gists,
   histories,

@@ -1,6 +1,6 @@
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { Entry } from "@bowline/domain/plan/Inbox"
-import type { Observed, ObservedPlan, ObservedSaid } from "../scenario/Observed.ts"
+import type { Observed, ObservedGiven, ObservedPlan, ObservedSaid } from "../scenario/Observed.ts"
 import { eventsOf, named } from "./PlanEnd.ts"
 
 /** A text of a caller in the history: whose message it is. */
@@ -40,7 +40,7 @@ const isInOnePlace = (observed: Observed, plan: ObservedPlan, entry: Entry): Rea
   if (state === "accepted" && isSettled(plan.plan)) problems.push(`${what} is accepted still`)
   if (untaken.has(entry_id) !== (state === "untaken"))
     problems.push(`${what} is ${state}, and its last frame says otherwise`)
-  if (text === null) return problems
+  if (type !== "text" || text === null) return problems
   const places = saidOf(observed).filter((message) => has(message.text, text))
   const events = eventsOf(plan)
   const taken = events.flatMap((event) =>
@@ -85,6 +85,64 @@ const isInOrder = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string
     : []
 }
 
+/** What a caller has given the calls of its plan, by call. */
+const givenTo = ({ given }: Observed, { plan }: ObservedPlan, type: ObservedGiven["type"]) =>
+  Map.groupBy(
+    given.filter((one) => one.plan_id === plan.plan_id && one.type === type),
+    ({ task_id }) => task_id
+  )
+
+/** A result that was accepted is the end of its call, and the only one; or the plan has ended before, and names it as untaken. */
+const areGivenOnce = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const ends = observed.commits.flatMap(({ changes, plan_id }) =>
+    plan_id !== plan.plan.plan_id ? [] : changes.filter((change) => change._tag === "TaskFinished")
+  )
+  return Array.from(givenTo(observed, plan, "result")).flatMap(([task, given]) => {
+    const told = given.filter(({ answer }) => answer === "accepted")
+    const stored = given.filter(({ accepted }) => accepted !== undefined)
+    const entries = plan.inbox.filter(({ task_id, type }) => type === "result" && task_id === task)
+    const end = ends.find(({ task_id }) => task_id === task)
+    const isTaken = end?.state === "completed" && stored.some(({ content }) => content === end.result)
+    const what = `the result of call ${task}`
+    return [
+      ...(told.length > 1 ? [`${what} was accepted ${told.length} times`] : []),
+      ...(entries.length !== stored.length
+        ? [`${what} is ${entries.length} entries, of ${stored.length} accepted`]
+        : []),
+      ...(told.length > 0 && stored.length === 0 ? [`${what} was accepted, and is nowhere`] : []),
+      ...entries.flatMap(({ state }) =>
+        (state === "taken") === isTaken ? [] : [`${what} is ${state}, and the call ended as ${end?.state ?? "nothing"}`]
+      )
+    ]
+  })
+}
+
+/** An answer that was accepted reaches the peer that has asked, and no other: once, or as the same message again where nobody knows whether it came. */
+const areAnsweredOnce = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> =>
+  Array.from(givenTo(observed, plan, "answer")).flatMap(([task, given]) => {
+    const heard = observed.answers.filter(({ task_id }) => task_id === task)
+    const stored = given.filter(({ accepted }) => accepted !== undefined)
+    const entries = plan.inbox.filter(({ task_id, type }) => type === "answer" && task_id === task)
+    const messages = Map.groupBy(heard, ({ content }) => content)
+    const what = `the answers to call ${task}`
+    return [
+      ...(entries.length !== stored.length
+        ? [`${what} are ${entries.length} entries, of ${stored.length} accepted`]
+        : []),
+      ...heard.flatMap(({ content, order }) =>
+        stored.some((one) => one.content === content && (one.accepted?.order ?? Infinity) < order)
+          ? []
+          : [`the peer of call ${task} hears "${content}", which nobody has accepted`]
+      ),
+      ...Array.from(messages.values()).flatMap((same) =>
+        new Set(same.map(({ message_id }) => message_id)).size > 1 ? [`${what} come twice`] : []
+      ),
+      ...(entries.filter(({ state }) => state === "taken").length < messages.size
+        ? [`${what} reach the peer, and are not taken`]
+        : [])
+    ]
+  })
+
 /** What a caller was told of a text is true. */
 const isAsTold = (observed: Observed, said: ObservedSaid): ReadonlyArray<string> => {
   const plan = observed.plans.find((one) => one.plan.plan_id === said.plan_id)
@@ -112,9 +170,12 @@ const isAsTold = (observed: Observed, said: ObservedSaid): ReadonlyArray<string>
  */
 export const entries = (observed: Observed): ReadonlyArray<string> => [
   ...observed.plans.flatMap((plan) =>
-    [...plan.inbox.flatMap((entry) => isInOnePlace(observed, plan, entry)), ...isInOrder(observed, plan)].map(
-      (what) => `${named(plan)}: ${what}`
-    )
+    [
+      ...plan.inbox.flatMap((entry) => isInOnePlace(observed, plan, entry)),
+      ...isInOrder(observed, plan),
+      ...areGivenOnce(observed, plan),
+      ...areAnsweredOnce(observed, plan)
+    ].map((what) => `${named(plan)}: ${what}`)
   ),
   ...observed.said.flatMap((said) => isAsTold(observed, said))
 ]

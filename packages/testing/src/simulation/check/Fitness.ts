@@ -47,6 +47,15 @@ export const replicaFitBy = (
   return replica === undefined ? Infinity : fitBy(replica, observed, from, ms, which)
 }
 
+/** How long the slowest way of the replica to the store took between these times, in milliseconds. */
+export const wayMs = ({ replicas }: Observed, name: string, from: number, to: number): number =>
+  Math.max(
+    0,
+    ...replicas
+      .filter(({ replica }) => replica === name)
+      .flatMap(({ cutOff }) => cutOff.map((span) => (overlaps(span, from, to) ? (span.wayMs ?? 0) : 0)))
+  )
+
 /** Whether something has hindered the replica between these times: it was frozen, away from the store, or gone. */
 export const wasHindered = (observed: Observed, name: string, from: number, to: number): boolean =>
   observed.replicas.some(
@@ -54,6 +63,13 @@ export const wasHindered = (observed: Observed, name: string, from: number, to: 
       replica.replica === name &&
       ((replica.ended !== undefined && replica.ended.at >= from && replica.ended.at <= to) ||
         hindrances(replica, observed, "any").some((span) => overlaps(span, from, to)))
+  )
+
+/** Whether the replica was frozen for at least so many milliseconds on end at some time between these. */
+export const wasFrozen = ({ replicas }: Observed, name: string, from: number, to: number, ms: number): boolean =>
+  replicas.some(
+    ({ pauses, replica }) =>
+      replica === name && pauses.some((span) => span.to - span.from >= ms && overlaps(span, from, to))
   )
 
 /** Whether the replica did not reach the store at some time between these. */

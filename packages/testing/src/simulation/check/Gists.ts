@@ -31,8 +31,8 @@ const waitingIn = (events: Iterable<PlanEvent>): string => {
 }
 
 const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Json))
-const decode = (text: string): PlanGist.PlanGist | undefined =>
-  Option.getOrUndefined(Option.flatMap(decodeJson(text), PlanGist.decode))
+const decode = (text: string, answer: string | undefined): PlanGist.PlanGist | undefined =>
+  Option.getOrUndefined(Option.flatMap(decodeJson(text), (json) => PlanGist.decode(json, answer)))
 
 /** What is not as the events up to the gist's last one tell it. */
 const untrueIn = (gist: PlanGist.PlanGist, plan: ObservedPlan): ReadonlyArray<string> => {
@@ -60,7 +60,7 @@ const rowsAreTrue = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     if (plan_id !== plan.plan.plan_id) continue
     for (const change of changes) {
       if (change._tag !== "Summed") continue
-      row = change.gist === null ? null : decode(change.gist)
+      row = change.gist === null ? null : decode(change.gist, PlanGist.answerOf(changes))
       if (row === undefined) problems.push(`at ${seconds(at)} its row cannot be read`)
       if (row) problems.push(...untrueIn(row, plan).map((what) => `at ${seconds(at)} its row ${what}`))
     }
@@ -74,7 +74,7 @@ const rowsAreTrue = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
 /** In the end the row tells the whole plan. */
 const endIsTold = ({ takeOvers }: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const events = eventsOf(plan)
-  const gist = Option.getOrUndefined(PlanGist.decode(plan.gist))
+  const gist = Option.getOrUndefined(PlanGist.decode(plan.gist, plan.plan.final?.text))
   const isOver = isSettled(plan.plan)
   if (gist === undefined) {
     const isKnown = isOver && !takeOvers.some(({ plan_id }) => plan_id === plan.plan.plan_id)

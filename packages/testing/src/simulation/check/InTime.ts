@@ -1,5 +1,5 @@
 import type { Observed, ObservedPlan } from "../scenario/Observed.ts"
-import { aftermath, anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
+import { aftermath, anyFitBy, hinderedAt, takeOverMs, wasHindered, wayMs } from "./Fitness.ts"
 import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 
 /** How late behind its deadline a plan may end, in milliseconds. */
@@ -21,8 +21,10 @@ const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number =
   const left = observed.commits.flatMap(({ at, changes, plan_id }) =>
     plan_id === plan.plan.plan_id && changes.some(({ _tag }) => _tag === "HandedOver") ? [at] : []
   )
+  // Where the store is slow: what is on its way at the deadline, the look into the inbox, and the end, there and back.
+  const ways = ownersOf(observed, plan).map(({ replica }) => 6 * wayMs(observed, replica, plan.deadline, ended))
   return Math.max(
-    plan.deadline + deadlineSlack + Math.max(0, ...ages),
+    plan.deadline + deadlineSlack + Math.max(0, ...ages) + Math.max(0, ...ways),
     ...left.map((at) => anyFitBy(observed, at, handOverMs)),
     ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
   )
@@ -40,9 +42,13 @@ const isTakenOver = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
   const [end] = endsOf(observed, plan)
   return owners.flatMap(({ at, replica }, index) => {
     const died = observed.replicas.find((one) => one.replica === replica)?.ended
-    const next = owners[index + 1]?.at ?? end?.at ?? observed.end
+    // What is parked is nobody's.
+    const left = plan.parked.find(({ from }) => from >= at)?.from ?? Infinity
+    const next = Math.min(owners[index + 1]?.at ?? end?.at ?? observed.end, left)
     if (died === undefined || died.at < at || died.at >= next) return []
-    const by = anyFitBy(observed, died.at, takeOverMs(observed))
+    // What is on its way when it dies may renew its lease.
+    const last = died.at + wayMs(observed, replica, died.at - 1, died.at + 1)
+    const by = anyFitBy(observed, last, takeOverMs(observed))
     return next <= by
       ? []
       : [`${replica} is ${died.how} at ${seconds(died.at)}, and nobody takes it over by ${seconds(by)}`]
@@ -52,10 +58,23 @@ const isTakenOver = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
 /** How soon a cancel reaches its plan on whatever replica, in milliseconds; and if its notice is lost. */
 const cancelReach = { heard: 500, lost: 6_000 }
 
+/** Whether nobody has the plan at this time: it was handed over, or parked, and somebody has to take it over first. */
+const isNobodys = (observed: Observed, { created, plan }: ObservedPlan, at: number): boolean => {
+  const left = observed.commits.findLast(
+    (commit) =>
+      commit.plan_id === plan.plan_id &&
+      commit.at <= at &&
+      commit.changes.some(({ _tag }) => _tag === "HandedOver" || _tag === "Parked")
+  )
+  const taken = observed.takeOvers.findLast((one) => one.plan_id === plan.plan_id && one.at <= at)
+  return left !== undefined && left.order > (taken ?? created).order
+}
+
 /** Whether a plan ends at once that somebody has ended at one of these replicas at that time, unless something kept it from there. */
 const isReached = (observed: Observed, plan: ObservedPlan, from: number, replicas: ReadonlyArray<string>): boolean => {
   const ended = endsOf(observed, plan)[0]?.at ?? observed.end
   if (ended <= from + cancelReach.heard) return true
+  if (isNobodys(observed, plan, from + cancelReach.heard) && ended <= anyFitBy(observed, from, handOverMs)) return true
   const to = from + cancelReach.lost
   const asked = [...ownersOf(observed, plan).map(({ replica }) => replica), ...replicas]
   const isDeaf = observed.replicas.some(

@@ -1,7 +1,7 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
-import type { Moment, Observed, ObservedPlan } from "../scenario/Observed.ts"
+import type { Moment, Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 
 /** An end of a plan as the store got it. */
 export interface PlanEnd extends Moment {
@@ -40,6 +40,13 @@ export const ownersOf = (
   { takeOvers }: Observed,
   { created, plan, replica }: ObservedPlan
 ): ReadonlyArray<PlanOwner> => [{ ...created, replica }, ...takeOvers.filter(({ plan_id }) => plan_id === plan.plan_id)]
+
+/** Whether the replica that asks had the plan when it asked. */
+export const isOwners = (
+  observed: Observed,
+  plan: ObservedPlan,
+  { began, replica }: Pick<ObservedAttempt, "began" | "replica">
+): boolean => ownersOf(observed, plan).findLast(({ order }) => order < began.order)?.replica === replica
 
 /** When the plan was asked for first. One that asks what came too late for another one was made before the end of that was stored. */
 export const askedAt = ({ plans, requests }: Observed, { created, name, plan: { plan_id } }: ObservedPlan): number =>

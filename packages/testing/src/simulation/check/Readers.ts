@@ -6,6 +6,9 @@ import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 /** How soon the end of the last connection ends its plan on whatever replica, in milliseconds. */
 const leaveReach = 500
 
+/** How much later that ends one that is parked, in milliseconds: the other replicas have 6 s to say that they read it, and one takes it over. */
+const wakeReach = 10_000
+
 /** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
 const maxSilence = 11_500
 
@@ -39,7 +42,8 @@ const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
   if (preferences.on_disconnect !== "cancel" || !isLeft) return []
   const grace = preferences.disconnect_grace_ms ?? Duration.toMillis(observed.config.streamGrace)
   const left = Math.max(...[...readers, ...asks].map(({ ended }) => ended?.at ?? observed.end))
-  const ended = endsLate(observed, plan, left + grace)
+  const isParked = plan.parked.some(({ from, to }) => from <= left + grace && to > left)
+  const ended = endsLate(observed, plan, left + grace + (isParked ? wakeReach : 0))
   return ended === undefined ? [] : [`its last reader leaves at ${seconds(left)}, and it ends at ${seconds(ended)}`]
 }
 

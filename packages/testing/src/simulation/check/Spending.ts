@@ -1,7 +1,7 @@
 import { add, empty, type Usage } from "@bowline/domain/plan/Usage"
 import type { Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 import { wasHindered } from "./Fitness.ts"
-import { endsOf, ownersOf, eventsOf, named } from "./PlanEnd.ts"
+import { endsOf, isOwners, ownersOf, eventsOf, named } from "./PlanEnd.ts"
 import { windowsAreEarned, windowsAreRight } from "./Windows.ts"
 
 /** A gateway waits 1 s for the usage behind a finish. */
@@ -38,7 +38,7 @@ export const isReset = ({ resets }: Observed, { ended, plan, replica }: Observed
   )
 
 /** Whether somebody has said something that counts at once, so that the rest of the answer, with its usage, was not waited for. */
-const isSteered = (observed: Observed, { began, ended, plan: name }: ObservedAttempt): boolean => {
+export const isSteered = (observed: Observed, { began, ended, plan: name }: ObservedAttempt): boolean => {
   const plan = observed.plans.find((one) => one.name === name)
   const urgent = plan?.inbox.filter(({ text }) =>
     observed.said.some((said) => said.text === text && said.when === "now")
@@ -106,6 +106,8 @@ const usageIsKept = (observed: Observed): ReadonlyArray<string> => {
       if (isReset(observed, attempt) || isSteered(observed, attempt)) return false
       if (of !== plan.name || ended === undefined || result !== "finished" || attempt.usageMs > usageWithin)
         return false
+      // A process that was frozen may ask once more, before it learns that the plan is another one's.
+      if (!isOwners(observed, plan, attempt)) return false
       const until = ended.at + keptWithin
       const isDrained = observed.requests.some(
         ({ began, replica: of, what }) => what === "drain" && of === replica && began.at <= until

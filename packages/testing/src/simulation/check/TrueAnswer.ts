@@ -58,7 +58,8 @@ export const isTrueAnswer = (
     )
   }
   const last = observed.attempts.findLast(
-    ({ began, plan: of, result }) => of === plan.name && result === "finished" && began.order < end.order
+    ({ began, plan: of, replica, result }) =>
+      of === plan.name && result === "finished" && replica === end.replica && began.order < end.order
   )
   return (
     last?.finish !== undefined &&

@@ -5,8 +5,10 @@ import type { Moment, Observed, ObservedCall, ObservedPlan } from "../scenario/O
 import type { Fault, McpFault, PeerFault } from "../scenario/Scenario.ts"
 import { peerTools } from "../world/Peers.ts"
 import { mcpTools } from "../world/Servers.ts"
+import { clientTools } from "../world/Tools.ts"
 import { areCallsSpent, isSpent, stepsOf } from "./Budgets.ts"
 import { wasHindered } from "./Fitness.ts"
+import { expiresBy, hasExpired } from "./Parking.ts"
 import { endsOf, eventsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How much later than its limit a call may end, in milliseconds; and how long a process waits at least for a call that it resumes. */
@@ -16,8 +18,9 @@ const lastLook = 10_000
 /** How long a process takes until it goes on with the calls of a plan that it has taken over, in milliseconds. */
 const preparing = 2_000
 
-/** How long a peer may go without a usable answer, in milliseconds. */
+/** How long a peer may go without a usable answer, and how long it is asked for nothing between two polls, in milliseconds. */
 const peerPatience = 30_000
+const pollPause = 5_500
 
 /** What is stored of a call from its start to its end. */
 interface Ended {
@@ -78,6 +81,7 @@ const endsByFault: Readonly<Record<(PeerFault | McpFault)["_tag"], ReadonlyArray
   Polls: [],
   Late: ["failed", "timed-out"],
   State: ["timed-out"],
+  Asks: [],
   Refuse: ["failed"],
   Break: ["failed", "timed-out"]
 }
@@ -90,8 +94,8 @@ const touches = (fault: Fault, { code, key, tool }: Ended): boolean => {
     case "NetworkSlow":
       return true
     case "Pause":
-      // A process that was frozen for so long finds that its peer has not answered meanwhile.
-      return fault.ms >= peerPatience
+      // A process that was frozen for so long has no answer of its peer for a while, and does not ask at once.
+      return fault.ms >= peerPatience - pollPause
     case "Card":
       return tool.startsWith("auto_")
     case "McpServer":
@@ -124,6 +128,7 @@ const isRefused = (observed: Observed, plan: ObservedPlan, { ended, task_id, too
   const { max_steps } = { ...resolve(plan.request).preferences, ...plan.budget }
   return (
     observed.decisions.some((one) => one.task_id === task_id && one.asked === "reject" && one.order < ended.order) ||
+    hasExpired(observed, plan, task_id, ended) ||
     areCallsSpent(observed, plan, ended) ||
     isSpent(observed, plan, ended) ||
     stepsOf(observed, plan).length >= max_steps ||
@@ -138,9 +143,19 @@ const isResult = ({ began, ms, result }: ObservedCall, { ended, result: told, st
   ended.at >= began.at + ms &&
   (state !== "completed" || told.includes(result.content.slice(0, 1_000)))
 
+/** Whether the caller has given the call this result, by then. */
+const isGiven = ({ given }: Observed, { ended, result, state, task_id }: Ended): boolean =>
+  state === "completed" &&
+  given.some(
+    ({ accepted, content, task_id: task }) =>
+      task === task_id && content === result && (accepted?.order ?? Infinity) < ended.order
+  )
+
+const isOfClient = ({ tool }: Ended): boolean => clientTools.some(({ name }) => name === tool)
+
 const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEnd | undefined): boolean => {
   const made = observed.calls.filter(({ task_id }) => task_id === call.task_id)
-  const isOfTool = made.some((one) => isResult(one, call))
+  const isOfTool = made.some((one) => isResult(one, call)) || isGiven(observed, call)
   switch (call.state) {
     case "completed":
       return isOfTool
@@ -154,6 +169,8 @@ const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEn
     case "canceled":
       return isOfTool || made.some(({ cancels }) => cancels.length > 0)
     case "timed-out": {
+      if (hasExpired(observed, plan, call.task_id, call.ended)) return true
+      if (isOfClient(call)) return false
       const isLate = call.ended.at - call.began.at >= limitOf(observed, plan) - slack
       return isOfTool || isLate || isStruck(observed, call) || isHindered(observed, plan, call)
     }
@@ -173,12 +190,24 @@ const isSlowWorld = ({ faults }: Observed): boolean =>
 /** A call ends within its time, or a little later where another process has resumed it. */
 const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): ReadonlyArray<string> => {
   const { began, ended, isNamed, key } = call
-  const limit = limitOf(observed, plan)
+  if (isOfClient(call)) {
+    const by = expiresBy(observed, plan, began.at)
+    return ended.at <= by
+      ? []
+      : [`call ${key} ends at ${seconds(ended.at)}, though its wait was over by ${seconds(by)}`]
+  }
+  const asked = observed.commits.filter(({ changes }) =>
+    changes.some((change) => change._tag === "WaitOpened" && change.task_id === call.task_id)
+  )
+  // While its peer waits for an answer its clock stands still.
+  const limit = limitOf(observed, plan) + asked.reduce((sum, { at }) => sum + expiresBy(observed, plan, at) - at, 0)
   const taken = observed.takeOvers.findLast(
     ({ order, plan_id }) => plan_id === plan.plan.plan_id && order >= began.order && order <= ended.order
   )
-  const resumed =
-    taken === undefined ? 0 : taken.at - began.at + preparing + (isNamed ? Math.min(lastLook, limit) : limit)
+  // By a clock that was set meanwhile, a call may have begun just now.
+  const isSet = observed.faults.some(({ fault, from }) => fault._tag === "ClockStep" && from <= ended.at)
+  const look = isNamed && !isSet ? Math.min(lastLook, limit) : limit
+  const resumed = taken === undefined ? 0 : taken.at - began.at + preparing + look
   const most = Math.max(limit, resumed) + slack
   const isLate =
     ended.at - began.at > most &&

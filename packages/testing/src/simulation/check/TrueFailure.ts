@@ -2,7 +2,7 @@ import { resolve } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Option, Schema } from "effect"
 import type { Observed, ObservedAttempt, ObservedPlan } from "../scenario/Observed.ts"
 import { isSpent } from "./Budgets.ts"
-import { wasAway, wasHindered } from "./Fitness.ts"
+import { wasAway, wasFrozen, wasHindered } from "./Fitness.ts"
 import { notSummarised } from "./Histories.ts"
 import { ownersOf, type PlanEnd } from "./PlanEnd.ts"
 import { onTheWay, reasonsOf } from "./Windows.ts"
@@ -191,11 +191,20 @@ const isServerAway: Cause = ({ faults }, { created, request }, { at }) =>
       to >= created.at - onTheWay
   )
 
+/** How long a write waits for the store, in milliseconds. */
+const storePatience = 30_000
+
+/** The store was away, or the process was frozen for so long that its write has waited enough when it goes on. */
+const isStoreAway: Cause = (observed, plan, end) =>
+  ownersOf(observed, plan).some(
+    ({ at, replica }) =>
+      wasAway(observed, replica, at, end.at) || wasFrozen(observed, replica, at, end.at, storePatience)
+  )
+
 /** What has to have happened for each code. A plan has no other code, and none for a bug. */
 const causes: Readonly<Record<string, Cause>> = {
   context_overflow: (...given) => providerHasFailed("context_overflow")(...given) || isTooLong(...given),
-  storage: (observed, plan, end) =>
-    ownersOf(observed, plan).some(({ at, replica }) => wasAway(observed, replica, at, end.at)),
+  storage: isStoreAway,
   interrupted: isInterrupted,
   budget_exceeded: isBudgetSpent,
   loop_detected: (observed, plan) => sameCalls(observed, plan) >= observed.config.loop.failures - 1,

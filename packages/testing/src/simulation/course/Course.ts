@@ -17,6 +17,9 @@ const tooLate = 75_000
 /** How long everything has to come to rest after the last plan, in milliseconds. */
 const rest = 12_000
 
+/** How much longer it has where plans are parked: for 16 s a process asks the others whether somebody reads one. */
+const restOfParked = 16_000
+
 /** How long the last questions have, in milliseconds. */
 const probing = 240_000
 
@@ -30,14 +33,17 @@ interface Parts {
   readonly plans: Map<string, ScenarioPlan>
 }
 
+/** How long the calls of a plan may wait for somebody, in milliseconds: each for a decision, and then for a result. */
+const waitsOf = ({ steps, waitMs = 0 }: ScenarioPlan): number => 2 * waitMs * steps.length
+
 /** As an operator does: the windows of long ago are no reason why a probe fails. */
 const clearWindows = ({ database }: Parts): Effect.Effect<void> => {
   const credentials = Context.get(database.stores, CredentialStore)
   return Effect.flatMap(Effect.orDie(credentials.list), (rows) =>
     Effect.forEach(
       rows,
-      ({ credential, provider }) =>
-        credential === null ? Effect.void : Effect.orDie(credentials.clear(provider, credential)),
+      // A window of all credentials of a provider goes with any of them.
+      ({ credential, provider }) => Effect.orDie(credentials.clear(provider, credential ?? "")),
       { discard: true }
     )
   )
@@ -64,7 +70,7 @@ export class Course {
     const { cluster, scenario, world } = this.#parts
     this.idle = (yield* cluster.awaitUp(0)).process.load
     const { leaseTtl, streamGrace } = cluster.surroundings.config
-    const longest = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs))
+    const longest = Math.max(...scenario.plans.map((plan) => plan.at + plan.timeoutMs + waitsOf(plan)))
     const patience = longest + Duration.toMillis(leaseTtl) + tooLate
     const calling = yield* Effect.forkChild(Effect.timeoutOption(this.#ask(scenario.plans), 2 * patience))
     yield* injectFaults(this.#parts, scenario.faults)
@@ -77,7 +83,7 @@ export class Course {
     yield* clearWindows(this.#parts)
     if (world.day !== undefined) world.day.lifted = world.moment()
     yield* Effect.timeoutOption(this.#ask(this.#probes()), probing)
-    yield* Effect.sleep(rest + Duration.toMillis(streamGrace))
+    yield* Effect.sleep(rest + (scenario.parkAfterMs === undefined ? 0 : restOfParked) + Duration.toMillis(streamGrace))
     // What was asked at a slow store may have been created since.
     yield* this.#awaitEnds(world.now + patience)
     yield* cluster.awaitIdle(this.idle)
@@ -110,7 +116,7 @@ export class Course {
     const plans = Context.get(database.stores, PlanStore)
     const callers = new Set(Array.from(database.created.values(), ({ caller }) => caller))
     const open = Effect.forEach(callers, (caller) =>
-      plans.list(caller, { states: ["queued", "running"] }, { limit: 1 })
+      plans.list(caller, { states: ["queued", "running", "waiting"] }, { limit: 1 })
     )
     return Effect.flatMap(Effect.orDie(open), (lists) =>
       lists.every(({ items }) => items.length === 0) || world.now >= until

@@ -1,6 +1,14 @@
 import type { SeededRandom } from "../scenario/SeededRandom.ts"
 import { peerTools } from "../world/Peers.ts"
-import type { Budget, CallerAct, Scenario, ScenarioCall, ScenarioPlan, ScenarioStep } from "../scenario/Scenario.ts"
+import type {
+  Budget,
+  CallerAct,
+  Fault,
+  Scenario,
+  ScenarioCall,
+  ScenarioPlan,
+  ScenarioStep
+} from "../scenario/Scenario.ts"
 import { mcpTools } from "../world/Servers.ts"
 
 /** What plans spend their time with: `quick` ones are over in a few seconds, others outlast the lease of a writer that is gone. */
@@ -113,6 +121,56 @@ export const withTexts = (random: SeededRandom, scenario: Scenario): Scenario =>
     return { ...plan, acts: [...plan.acts, ...texts] }
   })
   return { ...scenario, plans }
+}
+
+/** A step whose calls only its caller can make, and what the caller gives them: sometimes too late, or twice. */
+const withPages = (random: SeededRandom, plan: ScenarioPlan, replicas: number, waitMs: number): ScenarioPlan => {
+  const calls = times(random.int(1, 2), (call) => ({ key: `${plan.name}/9.${call}`, tool: "page", ms: 0 }))
+  const gifts = times(random.int(1, 4), (number): CallerAct => ({
+    _tag: "Give",
+    at: random.int(100, Math.ceil(waitMs * 1.2)),
+    replica: random.int(0, replicas - 1),
+    number
+  }))
+  const step = { words: random.int(1, 3), pauseMs: random.int(1, 120), calls }
+  return { ...plan, steps: [step, ...plan.steps], acts: [...plan.acts, ...gifts] }
+}
+
+/**
+ * In some scenarios plans wait for their callers, and are parked. How long a wait may take says the wall clock of the process where it begins: nobody
+ * sets it there.
+ */
+export const withWaits = (random: SeededRandom, scenario: Scenario): Scenario => {
+  if (random.chance(80)) return scenario
+  const waitMs = random.int(2_000, 30_000)
+  const plans = scenario.plans.map((plan) => {
+    const waits = { ...plan, waitMs }
+    return plan.only === undefined && random.chance(70) ? withPages(random, waits, scenario.replicas, waitMs) : waits
+  })
+  const faults = scenario.faults.filter(({ _tag }) => _tag !== "ClockStep")
+  return { ...scenario, plans, faults, parkAfterMs: random.int(100, 3_000) }
+}
+
+/** In some of these scenarios peers ask, and callers answer. */
+export const withQuestions = (random: SeededRandom, scenario: Scenario): Scenario => {
+  if (scenario.parkAfterMs === undefined || random.chance(50)) return scenario
+  const faults: Array<Fault> = []
+  const plans = scenario.plans.map((plan): ScenarioPlan => {
+    if (plan.only !== undefined || plan.waitMs === undefined || random.chance(40)) return plan
+    const key = `${plan.name}/8.0`
+    const rounds = random.int(1, 3)
+    faults.push({ _tag: "Peer", key, does: { _tag: "Asks", rounds } })
+    const call = { key, tool: random.pick(["one_ask", ...peerTools]), ms: random.int(0, 1_500) }
+    const answers = times(random.int(1, rounds + 2), (number): CallerAct => ({
+      _tag: "Give",
+      at: random.int(100, Math.ceil((plan.waitMs ?? 0) * rounds)),
+      replica: random.int(0, scenario.replicas - 1),
+      number: 10 + number
+    }))
+    const step = { words: 1, pauseMs: random.int(1, 120), calls: [call] }
+    return { ...plan, answers: true, steps: [step, ...plan.steps], acts: [...plan.acts, ...answers] }
+  })
+  return { ...scenario, plans, faults: [...scenario.faults, ...faults] }
 }
 
 /** A request of a plan with tools has about 1,000 tokens. */

@@ -1,7 +1,17 @@
 import { type Array as Arrays, Struct } from "effect"
 import { withExtra } from "./DrawExtra.ts"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
-import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times, withTexts } from "./DrawPlan.ts"
+import {
+  drawBudget,
+  drawDay,
+  drawPlan,
+  type Frame,
+  lengthOf,
+  times,
+  withQuestions,
+  withTexts,
+  withWaits
+} from "./DrawPlan.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { CallerAct, Fault, Scenario, ScenarioPlan } from "../scenario/Scenario.ts"
 
@@ -97,7 +107,12 @@ const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
 }
 
 /** What a seed stands for. */
-export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scenario => drawUpTo(5, seed, kinds)
+export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
+  const scenario = drawUpTo(5, seed, kinds)
+  if (!kinds.has("callers")) return scenario
+  const waiting = withWaits(new SeededRandom(`waits ${seed}`), scenario)
+  return kinds.has("peers") ? withQuestions(new SeededRandom(`questions ${seed}`), waiting) : waiting
+}
 
 /** What a seed stands for where callers ask this. An app runs many seeds of few plans: there each plan meets more faults. */
 export const drawAppScenario = (

@@ -104,7 +104,7 @@ const strikeOne = (parts: Parts, fault: OfReplica, replica: Replica): Effect.Eff
     case "StoreSlow":
       return lasting(parts, fault.ms, () => {
         link.slowMs += fault.delayMs
-        const end = 2 * link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
+        const end = 2 * link.slowMs > slowMs ? world.span(observed.cutOff, link.slowMs) : () => {}
         // What was asked just before is answered so much later.
         const later = () => void world.loop.after(fault.delayMs, end)
         return both(later, () => void (link.slowMs -= fault.delayMs))

@@ -52,6 +52,14 @@ const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> 
   return Array.from(tasks.values())
 }
 
+/** While the plan was parked. */
+const parkedOf = ({ commits, takeOvers }: World, id: PlanId): ObservedPlan["parked"] =>
+  commits.flatMap(({ at: from, changes, order, plan_id }) => {
+    if (plan_id !== id || !changes.some(({ _tag }) => _tag === "Parked")) return []
+    const taken = takeOvers.find((one) => one.plan_id === id && one.order > order)
+    return [{ from, order, to: taken?.at ?? Infinity }]
+  })
+
 const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedPlan) =>
   Effect.gen(function* () {
     const store = Context.get(database.stores, PlanStore)
@@ -62,6 +70,8 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
     const entries = yield* inbox.list(id, undefined, { limit: all })
     const frames = yield* Stream.runCollect(StoredFrames.between(store, id, 0, all))
     const { at, name, order, replica, request } = created
+    const parked = parkedOf(world, id)
+    const parkedMs = parked.reduce((sum, { from, to }) => sum + Math.min(to, world.now) - from, 0)
     const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
     const observed: ObservedPlan = {
       name,
@@ -73,7 +83,8 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
         Struct.pick(request.preferences, ["max_steps", "max_tool_calls", "max_total_tokens"]),
       toolTimeoutMs: plans.get(name)?.toolTimeoutMs ?? Infinity,
       created: { at, order },
-      deadline: at + (request.preferences.timeout_ms ?? 0),
+      deadline: at + (request.preferences.timeout_ms ?? 0) + parkedMs,
+      parked,
       frames,
       gist,
       tasks: tasksOf(changes),
@@ -145,9 +156,9 @@ export const collect = (parts: Parts): Observed => {
     return { plans: plans.flat(), sessions: histories, left: [...runningOf(parts), ...leases.flat()] }
   })
   // What no replica has stored, nobody can cancel after its death.
-  const learned = new Set<string>(
+  const learned = new Set(
     world.commits.flatMap(({ changes }) =>
-      changes.flatMap((change) => (change._tag === "TaskAccepted" ? [change.task_id] : []))
+      changes.flatMap((change) => (change._tag === "TaskAccepted" ? [change.remote_task_id] : []))
     )
   )
   return {
@@ -159,10 +170,12 @@ export const collect = (parts: Parts): Observed => {
     requests: world.requests,
     calls: world.calls.map((call) => ({
       ...call,
-      remote_task_id: learned.has(call.task_id) ? call.remote_task_id : null
+      remote_task_id: learned.has(call.remote_task_id) ? call.remote_task_id : null
     })),
     decisions: world.decisions,
     said: world.said,
+    given: world.given,
+    answers: world.answers,
     faults: world.faults,
     attempts: world.attempts,
     windows: world.windows,

@@ -3,12 +3,13 @@ import { Effect, Fiber } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import type { Audience, ReplicaClient } from "./ReplicaClient.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
-import type { ObservedRequest, ObservedSaid } from "../scenario/Observed.ts"
+import type { ObservedGiven, ObservedRequest, ObservedSaid } from "../scenario/Observed.ts"
 import { agents, peerTools } from "../world/Peers.ts"
 import { type Ending, type Progress, Reading } from "./Reading.ts"
 import type { Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
 import { mcpServers, mcpTools } from "../world/Servers.ts"
+import { clientTools } from "../world/Tools.ts"
 import { type Open, saidText, type World } from "../world/World.ts"
 
 /** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
@@ -41,6 +42,10 @@ const questionOf = (plan: ScenarioPlan) => ({
   mcp_servers: calls(plan, mcpTools)
     ? mcpServers.map((server) => ({ ...server, ...(plan.needsServers === true && { required: true }) }))
     : [],
+  ...(calls(
+    plan,
+    clientTools.map(({ name }) => name)
+  ) && { tools: clientTools }),
   ...(plan.only !== undefined && { call: skillCallOf(plan.only) }),
   preferences: {
     on_disconnect: plan.onDisconnect,
@@ -48,6 +53,8 @@ const questionOf = (plan: ScenarioPlan) => ({
     timeout_ms: plan.timeoutMs,
     approval: plan.approval ?? "sensitive",
     ...(plan.model !== undefined && { model: plan.model }),
+    ...(plan.waitMs !== undefined && { wait_timeout_ms: plan.waitMs }),
+    ...(plan.answers === true && { on_input_required: "wait" }),
     ...(plan.toolTimeoutMs !== undefined && { tool_timeout_ms: plan.toolTimeoutMs }),
     ...(plan.json !== undefined && { response_format: { type: "json_schema", schema } }),
     ...plan.budget
@@ -149,7 +156,9 @@ export class Caller {
 
   #act(act: CallerAct): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
-      if (this.#progress.isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain" && act._tag !== "Say") return
+      if (this.#progress.isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain" && act._tag !== "Say") {
+        return
+      }
       this.#parts.world.tell("caller", this.#plan.name, act._tag)
       switch (act._tag) {
         case "Leave":
@@ -173,6 +182,8 @@ export class Caller {
         }
         case "Say":
           return yield* this.#say(act)
+        case "Give":
+          return yield* this.#giveAll(act)
         case "AskAgain": {
           if (!this.#plan.hasKey) return
           const { replica, staysMs } = act
@@ -192,7 +203,7 @@ export class Caller {
     replica: place,
     when
   }: Extract<CallerAct, { readonly _tag: "Say" }>): Effect.Effect<void> {
-    const { cluster, world } = this.#parts
+    const { world } = this.#parts
     return Effect.gen({ self: this }, function* () {
       const { plan } = this.#progress
       if (plan === undefined) return
@@ -208,23 +219,66 @@ export class Caller {
         taker: undefined
       }
       world.said.push(said)
-      for (let tries = 0; tries < 8 && said.answer === "unknown"; tries++) {
+      yield* this.#untilAnswered("say", place, said, (client) =>
+        Effect.map(client.say(plan, { text, when, else: otherwise }, key), (taker) => void (said.taker = taker))
+      )
+    })
+  }
+
+  /** Gives each call that waits for a result or an answer of this caller one of its own. */
+  #giveAll({ number, replica: place }: Extract<CallerAct, { readonly _tag: "Give" }>): Effect.Effect<void> {
+    const { cluster, world } = this.#parts
+    return Effect.gen({ self: this }, function* () {
+      const { plan } = this.#progress
+      const { client } = yield* cluster.awaitUp(place)
+      if (plan === undefined || client === undefined) return
+      const waiting = yield* Effect.orElseSucceed(client.waiting(plan), () => [])
+      yield* Effect.forEach(
+        waiting,
+        (wait) => {
+          const content = `${wait.task_id} is ${number}`
+          const given: Open<ObservedGiven> = {
+            ...world.moment(),
+            plan_id: plan,
+            ...wait,
+            content,
+            answer: "unknown",
+            accepted: undefined
+          }
+          world.given.push(given)
+          world.tell("caller", this.#plan.name, `gives ${number}`)
+          return this.#untilAnswered("give", place, given, (client) =>
+            client.give(plan, { ...wait, content }, `give-${wait.task_id}-${number}`)
+          )
+        },
+        { concurrency: "unbounded", discard: true }
+      )
+    })
+  }
+
+  /** Asks one replica after the other until one has answered. */
+  #untilAnswered(
+    what: "say" | "give",
+    place: number,
+    asked: Open<Pick<ObservedSaid, "answer">>,
+    ask: (client: ReplicaClient["Service"]) => ReturnType<ReplicaClient["Service"]["give"]>
+  ): Effect.Effect<void> {
+    const { cluster, world } = this.#parts
+    return Effect.gen({ self: this }, function* () {
+      for (let tries = 0; tries < 8 && asked.answer === "unknown"; tries++) {
         const replica = yield* cluster.awaitUp(place + tries)
         const { client } = replica
         if (client === undefined) continue
-        const request = this.#requested("say", replica)
-        yield* Effect.match(client.say(plan, { text, when, else: otherwise }, key), {
+        const request = this.#requested(what, replica)
+        yield* Effect.match(ask(client), {
           onFailure: (error) => {
             request.isRefused = true
-            if (error._tag === "Refused" && !error.isPassing) said.answer = "refused"
+            if (error._tag === "Refused" && !error.isPassing) asked.answer = "refused"
           },
-          onSuccess: (taker) => {
-            said.answer = "accepted"
-            said.taker = taker
-          }
+          onSuccess: () => void (asked.answer = "accepted")
         })
         if (replica.process.isAlive) request.ended = world.moment()
-        if (said.answer === "unknown") yield* Effect.sleep(world.process.random.int(50, 1_000))
+        if (asked.answer === "unknown") yield* Effect.sleep(world.process.random.int(50, 1_000))
       }
     })
   }

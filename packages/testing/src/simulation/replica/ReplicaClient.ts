@@ -1,9 +1,10 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import type { TextEntry } from "@bowline/domain/plan/Inbox"
+import type { AnswerEntry, ResultEntry, TextEntry } from "@bowline/domain/plan/Inbox"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
@@ -44,6 +45,21 @@ type Answered<A = void> = Effect.Effect<A, Refused | Broken>
 /** One more thing that a caller says to its plan. */
 export type Text = Pick<TextEntry, "text" | "when" | "else">
 
+/** What a call of a plan waits for: a result of the caller, or its answer. */
+export interface Waiting {
+  readonly task_id: TaskId
+  readonly type: "result" | "answer"
+}
+
+/** What a caller gives a call that waits for it. */
+export interface Gift extends Waiting {
+  readonly content: string
+}
+
+/** The entry of a gift. */
+export const entryOf = ({ content, task_id, type }: Gift): ResultEntry | AnswerEntry =>
+  type === "result" ? { type, task_id, content } : { type, task_id, text: content }
+
 /**
  * How callers reach one replica. Its effects run in the world. `start` and `read` end when the gateway ends the stream; who interrupts
  * them closes the connection.
@@ -56,6 +72,9 @@ export class ReplicaClient extends Context.Service<
     readonly cancel: (plan: PlanId) => Answered
     /** Decides about every call of the plan that waits. */
     readonly decide: (plan: PlanId, decision: Decision["decision"]) => Answered
+    /** The calls of the plan that wait for a result or an answer of the caller. */
+    readonly waiting: (plan: PlanId) => Answered<ReadonlyArray<Waiting>>
+    readonly give: (plan: PlanId, gift: Gift, key: string) => Answered
     /** Gives the plan that has the text. */
     readonly say: (plan: PlanId, text: Text, key: string) => Answered<PlanId>
   }
@@ -138,6 +157,16 @@ export const layerServices = ({ process, world }: Site) =>
         },
         read: (plan, after, audience) => connect(streams.read(anonymous, plan, after), after, audience),
         cancel: (plan) => inside(Effect.asVoid(plans.cancel(anonymous, plan))),
+        waiting: (plan) =>
+          inside(
+            Effect.map(inbox.waiting(anonymous, { plan }, { limit: 100 }), ({ items }) =>
+              items.flatMap(({ kind, task_id }) =>
+                kind === "result" || kind === "answer" ? [{ task_id, type: kind }] : []
+              )
+            )
+          ),
+        give: (plan, gift, key) =>
+          inside(Effect.asVoid(inbox.accept({ caller: anonymous, isAdmin: false }, plan, entryOf(gift), key))),
         say: (plan, text, key) =>
           inside(
             Effect.map(

@@ -28,6 +28,8 @@ export interface Moment {
 export interface Span {
   readonly from: number
   readonly to: number
+  /** How long each way to the store took meanwhile, if it was only slow; in milliseconds. */
+  readonly wayMs?: number | undefined
 }
 
 /** A process of the gateway, from its start to its end. A name has one process after the other, each with an id of its own. */
@@ -92,8 +94,10 @@ export interface ObservedPlan {
   /** How long a call may take, as its caller has asked for it, in milliseconds; infinite if it has not. */
   readonly toolTimeoutMs: number
   readonly created: Moment
-  /** In milliseconds of virtual time, whatever wall clocks say. */
+  /** In milliseconds of virtual time, whatever wall clocks say. What it was parked does not count. */
   readonly deadline: number
+  /** While it was parked: until a process has taken it over. */
+  readonly parked: ReadonlyArray<Span & { readonly order: number }>
   readonly frames: ReadonlyArray<PlanFrame>
   /** What is on its row of what it has come to. */
   readonly gist: Schema.Json | null
@@ -212,6 +216,25 @@ export interface ObservedSaid extends Moment {
   readonly taker: PlanId | undefined
 }
 
+/** A result that a caller has sent for a call that it makes itself, and what it was told, however often it had to send it. */
+export interface ObservedGiven extends Moment {
+  readonly plan_id: PlanId
+  readonly task_id: TaskId
+  readonly type: "result" | "answer"
+  readonly content: string
+  readonly answer: ObservedSaid["answer"]
+  /** When the store has accepted it, if it has. */
+  readonly accepted: Moment | undefined
+}
+
+/** An answer that a peer has got to what it has asked. */
+export interface ObservedAnswer extends Moment {
+  readonly task_id: TaskId
+  readonly content: string
+  /** The id of the message: the same one comes where its answer was lost. */
+  readonly message_id: string
+}
+
 /** A fault that has struck. One at a call or at a request may strike at any time. */
 export interface ObservedFault extends Span {
   readonly fault: Fault
@@ -219,7 +242,7 @@ export interface ObservedFault extends Span {
 
 /** A request of a caller that waits for an answer: a question, a cancel, a decision. */
 export interface ObservedRequest {
-  readonly what: "ask" | "cancel" | "decide" | "drain" | "say"
+  readonly what: "ask" | "cancel" | "decide" | "drain" | "give" | "say"
   /** The name of its plan; empty for a drain. */
   readonly plan: string
   readonly replica: string
@@ -250,6 +273,8 @@ export interface Observed {
   readonly calls: ReadonlyArray<ObservedCall>
   readonly decisions: ReadonlyArray<ObservedDecision>
   readonly said: ReadonlyArray<ObservedSaid>
+  readonly given: ReadonlyArray<ObservedGiven>
+  readonly answers: ReadonlyArray<ObservedAnswer>
   readonly faults: ReadonlyArray<ObservedFault>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>

@@ -31,6 +31,8 @@ export type CallerAct =
       readonly when: "boundary" | "now"
       readonly else: "ask" | "reject"
     }
+  /** Gives a result or an answer to all calls that wait for one of the caller. A second one is another one. */
+  | { readonly _tag: "Give"; readonly at: number; readonly replica: number; readonly number: number }
   /** Decides about all calls that wait. A second decision may be the other one. */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 
@@ -52,6 +54,10 @@ export interface ScenarioPlan {
   readonly budget?: Budget
   /** How long a call may take, in milliseconds. */
   readonly toolTimeoutMs?: number
+  /** How long each wait for somebody may take, in milliseconds. */
+  readonly waitMs?: number
+  /** Its caller answers what its peers ask. */
+  readonly answers?: true
   /** The answer has to be JSON, and the model gives it at once, when it is asked again, or never. */
   readonly json?: "at once" | "repaired" | "never"
   /** The plan cannot do without its MCP servers. */
@@ -104,6 +110,8 @@ export type PeerFault =
   | { readonly _tag: "Silent" | "Vanish" | "Stuck" | "IgnoreCancel" | "Fail" }
   | { readonly _tag: "Late"; readonly ms: number }
   | { readonly _tag: "State"; readonly state: string }
+  /** Asks its caller something, so many times, and goes on with each answer. */
+  | { readonly _tag: "Asks"; readonly rounds: number }
   | { readonly _tag: "Refuse"; readonly status: number }
   | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
   /** The stream of its task breaks, and so many polls and subscriptions of it fail: they break, or are refused. */
@@ -184,6 +192,8 @@ export interface Scenario {
   readonly replicas: number
   readonly plans: ReadonlyArray<ScenarioPlan>
   readonly faults: ReadonlyArray<Fault>
+  /** How long a plan only waits before it is parked, in milliseconds; without it none is. */
+  readonly parkAfterMs?: number
   /** What all plans together may use up on a day. Nothing limits the questions that are asked when all is over. */
   readonly day?: DailyBudget
 }

@@ -3,7 +3,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { SessionId } from "@bowline/domain/session/Session"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
-import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { type Accepting, InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
@@ -180,6 +180,25 @@ export class Database {
     if (shown.length > 0) world.tell(replica, this.nameOf(plan_id), `stores ${shown.join(", ")}`)
   }
 
+  /** The acceptance has written the frame of a plan that nobody has. */
+  readonly #noteTold = Effect.fnUntraced(function* (this: Database, replica: string, { entry_id, plan_id }: Accepting) {
+    const events = yield* Context.get(this.stores, PlanStore).events(plan_id, 0, Infinity)
+    const told = events.find(({ event, payload }) => event === "inbox.accepted" && payload.includes(entry_id))
+    const session_id = this.created.get(plan_id)?.session_id
+    if (told === undefined || session_id === undefined) return
+    const seqs = { first: told.seq, last: told.seq }
+    this.#world.commits.push({
+      ...this.#world.moment(),
+      replica,
+      plan_id,
+      session_id,
+      fence: 0,
+      changes: [],
+      events: seqs
+    })
+    this.#world.tell(replica, this.nameOf(plan_id), "stores inbox.accepted of a parked plan")
+  })
+
   #inboxes(replica: string): InboxStore["Service"] {
     const world = this.#world
     const store = Context.get(this.stores, InboxStore)
@@ -187,7 +206,15 @@ export class Database {
       ...store,
       accept: (accepting) => {
         const { entry, plan_id } = accepting
-        const accepted = store.accept(accepting)
+        const accepted = Effect.tap(store.accept(accepting), (how) =>
+          "parked" in how && how.parked === "told" ? this.#noteTold(replica, accepting) : Effect.void
+        )
+        if (entry.type === "result" || entry.type === "answer") {
+          const content = entry.type === "result" ? entry.content : entry.text
+          const given = world.given.find((one) => one.task_id === entry.task_id && one.content === content)
+          const note = Effect.sync(() => given && (given.accepted ??= world.moment()))
+          return Effect.tap(accepted, ({ _tag }) => (_tag === "Accepted" ? note : Effect.void))
+        }
         if (entry.type !== "decision") return accepted
         const { decision: asked, task_id } = entry
         const note = (stands: typeof asked) =>

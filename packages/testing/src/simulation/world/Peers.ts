@@ -70,7 +70,9 @@ const inputOf = ({ message: { parts } }: Pick<ReceivedSend, "message">) => {
   return Option.getOrElse(input, () => ({ key: "", ms: 0 }))
 }
 
-const actsOf = (key: string, ms: number, fault: PeerFault | undefined): ReadonlyArray<Act> => {
+/** What a peer does that has asked so many times before. */
+const actsOf = (key: string, ms: number, fault: PeerFault | undefined, asked: number): ReadonlyArray<Act> => {
+  if (fault?._tag === "Asks" && asked < fault.rounds) return [works(ms), becomes("input-required", "what now?")]
   if (fault?._tag === "Stuck") return [stuck]
   if (fault?._tag === "Fail") return [works(ms), fails("A scripted failure")]
   if (fault?._tag === "State") return [works(ms), becomes(fault.state, "what now?")]
@@ -116,6 +118,26 @@ class PeerCalls {
     this.#byKey.set(key, call)
     this.#world.tell(peer, plan, `gets ${skill} ${key}`)
     if (fault?._tag !== "Stuck") this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+  }
+
+  /** The task goes on with an answer. Gives the call, and how many answers it has got before. */
+  goesOn({
+    message: { messageId, parts },
+    taskId
+  }: ReceivedSend): { readonly call: Open<ObservedCall>; readonly asked: number } | undefined {
+    const call = this.#byRemoteId.get(taskId)
+    if (call === undefined) return undefined
+    const [part] = parts
+    const content = part !== undefined && "text" in part ? part.text : ""
+    const { answers } = this.#world
+    answers.push({ ...this.#world.moment(), task_id: call.task_id, content, message_id: messageId })
+    this.#world.tell(call.tool, call.plan, `hears "${content}" for ${call.key}`)
+    call.ended = undefined
+    this.#world.loop.after(call.ms, () => (call.ended ??= this.#world.moment()))
+    return {
+      call,
+      asked: new Set(answers.flatMap((one) => (one.task_id === call.task_id ? [one.message_id] : []))).size
+    }
   }
 
   keyOf(remoteId: string): string {
@@ -165,9 +187,15 @@ const hostOf = ({ dialect, name, path, streams }: PeerKind, calls: PeerCalls, fa
       })
     })
     const acts = (send: ReceivedSend) => {
+      // A call may also go on with the task that a former one has left.
+      const goesOn = send.continues && inputOf(send).key === "" ? calls.goesOn(send) : undefined
+      if (goesOn !== undefined) {
+        const { asked, call } = goesOn
+        return actsOf(call.key, call.ms, faultOf(call.key), asked)
+      }
       const { key, ms } = inputOf(send)
       calls.came(name, send, faultOf(key))
-      return actsOf(key, ms, faultOf(key))
+      return actsOf(key, ms, faultOf(key), 0)
     }
     yield* ScriptedPeer.serve({ dialect, streams, acts, ...(path !== undefined && { path }) }).pipe(
       Effect.provideService(Network, network),

@@ -36,6 +36,9 @@ const toolOf = (name: string): Tool => ({
 /** The local tools of a gateway whose app brings none. */
 export const tools = [toolOf("work"), toolOf("repeat")] as const
 
+/** The tools that a caller brings with its question, and runs itself: nobody but the caller gets their calls. */
+export const clientTools = [{ name: "page", description: "page", input_schema: inputSchema }]
+
 /** The same tool; each of its calls is noted. A call is known by its `key`, or else by its id. */
 export const noted = (world: World, database: Database, replica: string, tool: Tool): Tool => ({
   ...tool,

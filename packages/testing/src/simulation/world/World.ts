@@ -3,12 +3,14 @@ import type { Loop } from "../process/Loop.ts"
 import type {
   Moment,
   Observed,
+  ObservedAnswer,
   ObservedAttempt,
   ObservedCall,
   ObservedCommit,
   ObservedDay,
   ObservedDecision,
   ObservedFault,
+  ObservedGiven,
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
@@ -54,6 +56,8 @@ export class World {
   readonly calls: Array<Open<ObservedCall>> = []
   readonly decisions: Array<ObservedDecision> = []
   readonly said: Array<Open<ObservedSaid>> = []
+  readonly given: Array<Open<ObservedGiven>> = []
+  readonly answers: Array<ObservedAnswer> = []
   readonly faults: Array<Open<ObservedFault>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
@@ -89,8 +93,8 @@ export class World {
   }
 
   /** Notes a span that lasts from now on; what is returned ends it. */
-  span(spans: Array<OpenSpan>): () => void {
-    const span: OpenSpan = { from: this.now, to: Infinity }
+  span(spans: Array<OpenSpan>, wayMs?: number): () => void {
+    const span: OpenSpan = { from: this.now, to: Infinity, wayMs }
     spans.push(span)
     return () => void (span.to = this.now)
   }

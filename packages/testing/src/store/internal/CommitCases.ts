@@ -1,8 +1,9 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
+import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
@@ -163,6 +164,30 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* store.abortRequests(replica), [])
       yield* store.requestAbort(plan_id, "cancelled")
       assert.deepEqual(yield* store.abortRequests(replica), [])
+    })
+  },
+  {
+    title: "stores nothing of an end whose session refuses the plan that continues it",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const held = yield* Given.createHeld()
+      const { caller, plan_id } = held.plan
+      const session_id = ExternalSessionId.make(held.session_id)
+      const next = yield* Given.newPlan({ owner: caller })
+      const other = yield* Given.newPlan({ owner: caller })
+      yield* store.create({ ...other, request: { ...other.request, session_id } }, 10)
+      const endBefore = (on_busy: "reject" | "queue") => {
+        const preferences = { ...next.request.preferences, on_busy }
+        const plan = { ...next, leaseTtl: undefined, request: { ...next.request, session_id, preferences } }
+        const changes: ReadonlyArray<PlanChange> = [Given.settled(), { _tag: "Continued", plan }, { _tag: "Released" }]
+        return [Given.commitOf(held, changes, [Given.row(2, "done")])]
+      }
+      const before = yield* snapshot(held)
+      assert(Exit.isFailure(yield* Effect.exit(store.commit(endBefore("reject")))))
+      assert.deepEqual(yield* snapshot(held), before)
+      assert.deepEqual(yield* store.commit(endBefore("queue")), new Map())
+      assert.equal((yield* store.get(caller, plan_id)).state, "completed")
+      assert.equal((yield* store.get(caller, next.plan_id)).state, "queued")
     })
   }
 ]

@@ -57,7 +57,27 @@ const closing = (commit: PlanCommit, seen: number): PlanCommit => ({ ...commit, 
 
 const page = { limit: 10 }
 
+const tools = (name: string) => [{ name, input_schema: { type: "object" } }]
+
 export const inboxCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "keep the newest tools of the client that came with an entry, which is the same one without them",
+    test: Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      const { plan_id } = held.plan
+      const inboxes = yield* InboxStore
+      assert.deepEqual(yield* inboxes.toolsOf(plan_id), [])
+      const first = yield* Given.accepting(plan_id, text("one"))
+      yield* inboxes.accept({ ...first, tools: tools("pick") })
+      yield* inboxes.accept({ ...(yield* Given.accepting(plan_id, text("two"))), tools: tools("paint") })
+      const { accepting, accepted } = yield* say(plan_id, text("three"))
+      assert.equal(accepted._tag, "Accepted")
+      assert.deepEqual(yield* inboxes.toolsOf(plan_id), tools("paint"))
+      const [content] = yield* inboxes.read([{ plan_id, seen: -1 }])
+      assert.deepEqual([content?.tools, content?.texts.length], [tools("paint"), 3])
+      for (const again of [first, accepting]) assert.equal((yield* inboxes.accept(again))._tag, "Known")
+    })
+  },
   {
     title:
       "shows what waits to its owner until somebody has settled it, the oldest first, and approvals the newest first",

@@ -124,6 +124,17 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "parks no plan that somebody has asked to abort",
+    test: Effect.gen(function* () {
+      const plans = yield* PlanStore
+      const { held, plan_id } = yield* waiting()
+      yield* plans.requestAbort(plan_id, "cancelled")
+      assert.deepEqual(yield* plans.commit([parking(held, 0)]), new Map([[plan_id, "unread"]]))
+      assert.equal((yield* Given.get(held)).state, "running")
+      yield* Given.finish(held)
+    })
+  },
+  {
     title: "wakes a parked plan by what settles its wait, and gives it the rest of its time when it has a place",
     test: Effect.gen(function* () {
       const { advance } = yield* LeaseTime
@@ -240,8 +251,13 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
         yield* plans.commit([parking(stays.held, 0, Given.farOff, kept, needsReader)])
         yield* plans.requestAbort(stays.plan_id, "disconnect", true)
         assert.equal((yield* Given.get(stays.held)).state, "waiting")
+        assert.equal((yield* plans.needingReaders).includes(stays.plan_id), false)
       }
+      assert.equal((yield* plans.needingReaders).includes(plan_id), true)
+      const count = yield* plans.parked
       yield* plans.requestAbort(plan_id, "disconnect", true)
+      assert.equal(yield* plans.parked, count - 1)
+      assert.equal((yield* plans.needingReaders).includes(plan_id), false)
       const replica = yield* Given.newReplica
       const taken = yield* plans.takeOver(replica, Given.ttl, 10_000, [], 0)
       assert.equal(taken.find(({ plan }) => plan.plan_id === plan_id)?.wokenBy, "abort")

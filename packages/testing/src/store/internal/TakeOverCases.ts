@@ -241,7 +241,10 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       const [forgotten, waiting] = [yield* Given.create({ replica }), yield* Given.create({ replica })]
       const running = yield* Given.createHeld({ replica })
       const other = yield* Given.create()
-      assert.deepEqual(new Set(yield* store.queued(replica)), new Set([forgotten.plan.plan_id, waiting.plan.plan_id]))
+      assert.deepEqual(
+        new Set((yield* store.abandoned(replica)).queued),
+        new Set([forgotten.plan.plan_id, waiting.plan.plan_id])
+      )
       const ids = [forgotten, running].map(({ plan }) => plan.plan_id)
       const taken = yield* store.takeOver(replica, Given.ttl, 10_000, ids)
       const own = taken.filter(({ plan }) =>
