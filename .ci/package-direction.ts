@@ -65,6 +65,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   "apps/gateway": [
     "config",
     "telemetry",
+    "worker",
     "egress",
     "http",
     "edge",

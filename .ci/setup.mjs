@@ -154,7 +154,23 @@ export const patchTypeScript = async () => {
   if (code !== 0) fail("Adding the Effect diagnostics to TypeScript failed: effect-tsgo patch", output)
 }
 
-/** Does what is not done yet, one process of a checkout at a time. Who holds the lock touches it; one that nobody touched is left over. */
+/** Whether a process of this machine has this number, which may be one that came later. */
+const isAlive = (pid) => {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return error.code === "EPERM"
+  }
+}
+
+/** A process that waits for a processor touches nothing for long, and still works: its lock is left over where it is gone. The age says it where another process has its number. */
+const isLeftOver = () => {
+  const age = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
+  const pid = existsSync(lock) ? Number(readFileSync(lock, "utf8")) : 0
+  return age > (pid > 0 && isAlive(pid) ? 180_000 : 15_000)
+}
+
+/** Does what is not done yet, one process of a checkout at a time. Who holds the lock touches it. */
 export const lockedUntil = async (isDone, work) => {
   for (let waited = false; ; waited = true) {
     // Another one may have done it, and gone on to something else that takes the lock.
@@ -166,8 +182,7 @@ export const lockedUntil = async (isDone, work) => {
     } catch (error) {
       if (error.code !== "EEXIST") throw error
     }
-    const age = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
-    if (age > 15_000) rmSync(lock, { force: true })
+    if (isLeftOver()) rmSync(lock, { force: true })
     else {
       if (!waited) process.stderr.write("Waiting for another set-up of this checkout …\n")
       await sleep(500)

@@ -43,7 +43,8 @@ const reasons: Readonly<Record<string, string>> = {
   sensitive: "the tool is sensitive",
   always: "the request asks for an approval of every call",
   skill: "the skill asks for an approval",
-  description_changed: "the tool's description has changed since it was first seen"
+  description_changed: "the tool's description has changed since it was first seen",
+  maybe_done: "an earlier call may have done the same"
 }
 
 const Decided = ({ verdict }: { readonly verdict: Verdict }) => (

@@ -90,6 +90,7 @@ export const withoutTimes = (read: string): string =>
     .replaceAll(/(plan|session|task|replica)_[0-9a-f-]{6,}/g, "$1_…")
     .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{8,9}\b/g, "…")
     .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ (?:s|min))?(?: ago)?/g, "<time>")
+    .replaceAll(/\b\d+ days? ago\b/g, "<time>")
     .replaceAll(/\b(?:just )?now\b/g, "<time>")
     .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
     .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")

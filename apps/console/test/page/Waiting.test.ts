@@ -27,6 +27,9 @@ const measuring = start((asked) =>
     : [say(`Told: ${results(asked).join()}`)]
 )
 
+/** In almost eleven days, whatever the day is. */
+const inElevenDays = new Date(Date.now() + 10.8 * 86_400_000).toISOString()
+
 const wait = {
   session_id: "session_00000000-0000-4000-8000-000000000001",
   agent: "archive",
@@ -37,7 +40,7 @@ const wait = {
   data: null,
   url: null,
   since: "2026-01-02T03:04:05.000Z",
-  expires_at: "2999-01-02T03:04:05.000Z",
+  expires_at: inElevenDays,
   caller: "anonymous"
 }
 
