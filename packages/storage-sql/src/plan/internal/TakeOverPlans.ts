@@ -53,7 +53,7 @@ interface Taking extends Looking {
 
 /**
  * The plans that may be abandoned, found without those that are well: running ones whose session has a lease that is over, those that were handed over,
- * and queued ones of each replica that has any and is dead. `offset 0` has the plans of each row looked up by their index.
+ * and queued ones of each replica that has any and is dead. `offset 0` has the dead found first, and the plans of each row looked up by their index.
  *
  * None of this shows a running plan whose session has no lease and which nobody has handed over. Such a plan is left by the version before, which deletes
  * leases that this one ends.
@@ -73,9 +73,11 @@ const candidates = (sql: SqlClient.SqlClient, { forgotten, isThorough }: Looking
   union
   select id from plans where handed_over and state in ('queued', 'running')
   union
-  select p.id from owners o
+  select p.id from (
+    select o.replica from owners o
+    where not exists (select from replicas r where r.id = o.replica and r.expires_at > now()) offset 0
+  ) o
   cross join lateral (select p.id from plans p where p.replica = o.replica and p.state = 'queued' offset 0) p
-  where not exists (select from replicas r where r.id = o.replica and r.expires_at > now())
   ${forgotten.length === 0 ? sql`` : sql`union select id from plans where ${sql.in("id", forgotten)}`}
 )`
 
