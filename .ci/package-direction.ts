@@ -78,7 +78,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   ],
   // What stands in the room itself comes last: it imports all of its folders.
   "apps/gateway/src/config": ["setting", "file"],
-  "apps/gateway/src/edge": ["openai", "response", "ui", "mcp", "a2a"],
+  "apps/gateway/src/edge": ["leg", "openai", "response", "ui", "mcp", "a2a"],
   "apps/console": [
     "text",
     "route",
@@ -241,8 +241,15 @@ const checkRoom = (file: string, target: string) => {
     const folder = room.includes("/src/") ? room : `${room}/src`
     if (![file, target].every((one) => one.startsWith(`${folder}/`))) continue
     const [own, other] = [placeIn(order, folder, file), placeIn(order, folder, target)]
-    if (own === -1) report(file, "has no place in the order of folders: add it to .ci/package-direction.ts")
-    else if (other > own) report(file, `imports ${target}, against the order of the folders of ${room}`)
+    for (const [one, place] of [
+      [file, own],
+      [target, other]
+    ] as const) {
+      if (place === -1 && /\.tsx?$/.test(one))
+        report(one, "has no place in the order of folders: add it to .ci/package-direction.ts")
+    }
+    if (own === -1 || other === -1) continue
+    if (other > own) report(file, `imports ${target}, against the order of the folders of ${room}`)
   }
 }
 
@@ -312,7 +319,20 @@ const checkLength = (file: string, text: string, comments: ReadonlyArray<{ start
   else if (lines > 300) long.push(`${file}: ${lines} lines of code`)
 }
 
+/** The rooms that the overview tells newcomers about. */
+const told = ["packages/runtime", "apps/gateway", "apps/gateway/src/edge", "apps/console"]
+
+const checkOverview = () => {
+  const path = "docs/architecture/overview.md"
+  const overview = readFileSync(path, "utf8")
+  for (const folder of told.flatMap((room) => rooms[room] ?? [])) {
+    if (!folder.includes(".") && !overview.includes(`\`${folder}\``))
+      report(path, `does not tell of the folder ${folder}`)
+  }
+}
+
 for (const one of manifests) checkManifest(one)
+checkOverview()
 
 const files = globSync("{packages,apps,examples}/*/{src,test}/**/*.{ts,tsx}").sort()
 for (const file of files) {

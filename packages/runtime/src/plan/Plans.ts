@@ -1,5 +1,4 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { isSettled, type Plan, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
@@ -15,58 +14,35 @@ import type {
 import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
-import { CredentialPool } from "../asking/CredentialPool.ts"
-import type { GatewayId } from "../config/GatewayId.ts"
 import { Permissions } from "../config/Permissions.ts"
-import { PlansConfig } from "../config/PlansConfig.ts"
 import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
-import * as MemoryStore from "../memory/MemoryStore.ts"
-import { McpClient } from "../remote/McpClient.ts"
-import { PeerClient } from "../remote/PeerClient.ts"
+import type { McpClient } from "../remote/McpClient.ts"
 import { Planner } from "../planner/Planner.ts"
 import type { Provider } from "../provider/Provider.ts"
 import { toEvent } from "../store/EventRow.ts"
-import type { InboxStore } from "../store/InboxStore.ts"
-import type { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
-import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
+import type { ReplicaId } from "../store/LeaseStore.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
-import type { TaskStore } from "../store/TaskStore.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
-import { PlanFollower } from "../stream/PlanFollower.ts"
+import type { PlanFollower } from "../stream/PlanFollower.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { cancel } from "./Cancellation.ts"
 import { Inbox } from "./Inbox.ts"
 import type { Asked } from "./NewPlans.ts"
 import * as PlanEngine from "./PlanEngine.ts"
+import type { PlanNeeds, PlansOptions } from "./PlanEngine.ts"
 import { PlanStreams } from "./PlanStreams.ts"
 import { RunningPlans } from "./RunningPlans.ts"
-import { SessionCompaction } from "./SessionCompaction.ts"
-import { Sessions } from "./Sessions.ts"
+import type { SessionCompaction } from "./SessionCompaction.ts"
+import type { Sessions } from "./Sessions.ts"
 
 export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
-export type { GatewayId, LeaseStore, Notices, PlanStore, SessionStore, TaskStore }
-
-/** The model that answers, and every other field of `PlansConfig` that is not to have its default. */
-export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
+export type { PlanNeeds, PlansOptions, PlanStore, SessionStore }
 
 /** What an app gets with plans: who starts, reads and follows them, and their sessions. */
 export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
-
-/** What plans leave open: the stores, the credential pool, the peers and the configuration. */
-export type PlanNeeds =
-  | CredentialPool
-  | GatewayId
-  | InboxStore
-  | LeaseStore
-  | Notices
-  | PeerClient
-  | PlanStore
-  | PlansConfig
-  | SessionStore
-  | TaskStore
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
@@ -132,12 +108,9 @@ export class Plans extends Context.Service<
     /** Aborts the plan (`cancelled`), and returns it when it is settled. A plan that is over stays as it is. */
     readonly cancel: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** The calls of this caller's plans that wait for a decision, newest first. */
-    readonly approvals: (caller: CallerName, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
+    readonly approvals: Inbox["Service"]["approvals"]
     /** Those of one plan of this caller. */
-    readonly approvalsOf: (
-      caller: CallerName,
-      id: PlanId
-    ) => Effect.Effect<ReadonlyArray<PendingApproval>, StorageError>
+    readonly approvalsOf: Inbox["Service"]["approvalsOf"]
     /** See `Inbox`. */
     readonly decide: Inbox["Service"]["decide"]
     /**
@@ -212,16 +185,6 @@ export class Plans extends Context.Service<
     })
   )
 
-  /** Follows plans by the services of this folder. */
-  static readonly layerFollower = PlanFollower.layerOf(
-    Effect.gen(function* () {
-      const { isDraining } = yield* Plans
-      const { read } = yield* PlanStreams
-      const { connect } = yield* RemotePlans
-      return { isDraining, read, watch: connect }
-    })
-  )
-
   /**
    * With its own parts, and with the other services of this folder: `PlanStreams`, `Sessions` and `SessionCompaction`. It leaves open
    * the stores, the credential pool, the peers and the configuration.
@@ -229,25 +192,12 @@ export class Plans extends Context.Service<
   static readonly layerOf = <E, R>(
     planner: Layer.Layer<Planner, E, R>
   ): Layer.Layer<PlanServices, E | StorageError, PlanNeeds | Exclude<R, PlanEngine.PlannerParts>> =>
-    Plans.layerFollower.pipe(
-      Layer.provideMerge(Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer)),
-      Layer.provideMerge(PlanStreams.layer),
-      Layer.provideMerge(Inbox.layer),
-      Layer.provide(PlanEngine.layerOf(planner))
-    )
+    Plans.layerNoDeps.pipe(Layer.provideMerge(PlanEngine.layerServices), Layer.provide(PlanEngine.layerOf(planner)))
 
   /** The same with the planner that asks a model. */
   static readonly layer: Layer.Layer<PlanServices, StorageError, McpClient | PlanNeeds> = Plans.layerOf(Planner.layer)
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
   static readonly layerMemory = (config: PlansOptions): Layer.Layer<PlanServices, StorageError, Provider> =>
-    Plans.layer.pipe(
-      Layer.provide([
-        MemoryStore.layer,
-        PlansConfig.layer(config),
-        PeerClient.layerNone,
-        McpClient.layerNone,
-        CredentialPool.layerProvider
-      ])
-    )
+    Layer.provide(Plans.layer, PlanEngine.layerMemory(config))
 }

@@ -4,6 +4,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
+import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import { TestClock } from "effect/testing"
 import * as Migrations from "../../src/migration/Migrations.ts"
@@ -64,6 +65,15 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 37, name: "effects" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
+      const tables = yield* sql<{ readonly name: string }>`
+select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'bowline_migrations'`
+      const reference = readFileSync(new URL("../../../../docs/reference/storage.md", import.meta.url), "utf8")
+      assert.deepStrictEqual(
+        tables.map(({ name }) => name).filter((name) => !reference.includes(`\n| \`${name}\` |`)),
+        [],
+        "each table has its row in the reference"
+      )
     }).pipe(Effect.provide(process))
   }).pipe(Effect.scoped)
 )

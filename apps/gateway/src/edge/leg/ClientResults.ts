@@ -31,7 +31,7 @@ export interface Brought {
 }
 
 /** How a request goes on with a plan. */
-interface Resuming {
+export interface Resuming {
   readonly isAgain?: boolean
   readonly of?: PlanId | undefined
   /** What is wrong with the tools, under the names of the body. */
@@ -137,3 +137,4 @@ export const make = Effect.gen(function* () {
       )
   }
 })
+export type ClientResults = Effect.Success<typeof make>

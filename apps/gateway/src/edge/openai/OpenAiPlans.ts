@@ -160,3 +160,4 @@ export const make = Effect.gen(function* () {
     })
   }
 })
+export type OpenAiPlans = Effect.Success<typeof make>

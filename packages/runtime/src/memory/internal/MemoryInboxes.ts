@@ -1,97 +1,29 @@
-import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import { type Entry, maxTexts, type Settling, type Waiting } from "@bowline/domain/plan/Inbox"
+import { maxTexts, type Settling } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
-import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Clock, Effect, Option, Struct } from "effect"
+import { Clock, Effect } from "effect"
 import { fromEvents } from "../../store/EventRow.ts"
 import {
   type Accepted,
   type Accepting,
-  type InboxContent,
   type InboxStore,
   isSame,
   type KnownToolId,
   knownUntil,
   refusals,
   saysTheSame,
-  settles,
-  type StoredWait,
-  toolsIn
+  settles
 } from "../../store/InboxStore.ts"
 import { type Memory, wake } from "./Memory.ts"
-import type { EntryRecord, PlanRecord, WaitRecord } from "./MemoryRecords.ts"
-import { newestFirst } from "./NewestFirst.ts"
+import { findPlan, makeInboxReads } from "./MemoryInboxReads.ts"
+import type { EntryRecord, PlanRecord } from "./MemoryRecords.ts"
 
 const isText = ({ entry }: EntryRecord): boolean => entry.type === "text"
 const isOpen = ({ plan }: PlanRecord): boolean => plan.finished_at === null
 
 const known = ({ entry_id, moved_to }: EntryRecord): Accepted => ({ _tag: "Known", entry_id, moved_to })
-
-const shownEntry = ({ at, by, entry, entry_id, moved_to, state, step }: EntryRecord): Entry => ({
-  entry_id,
-  type: entry.type,
-  by,
-  at,
-  state,
-  task_id: entry.type === "text" ? null : entry.task_id,
-  step,
-  moved_to,
-  text: entry.type === "text" ? entry.text : null
-})
-
-const shownWait = ({ plan }: PlanRecord, { request, since }: WaitRecord, kind: Waiting["kind"]): Waiting => {
-  const { agent, data, expires_at, input, message, task_id, tool, url, why } = request
-  const { caller, plan_id, session_id } = plan
-  return { plan_id, session_id, task_id, kind, tool, agent, input, why, message, data, url, since, expires_at, caller }
-}
-
-/** What is new in a plan's inbox for its process. */
-export const contentOf = ({ inbox, inboxCount, plan, waits }: PlanRecord): InboxContent => ({
-  plan_id: plan.plan_id,
-  count: inboxCount,
-  texts: inbox.flatMap(({ by, entry, entry_id, state, told }) =>
-    entry.type === "text" && (state === "accepted" || (state === "withdrawn" && told !== "withdrawn"))
-      ? [
-          {
-            entry_id,
-            by,
-            text: entry.text,
-            when: entry.when,
-            else: entry.else,
-            isWithdrawn: state === "withdrawn",
-            isTold: told === state
-          }
-        ]
-      : []
-  ),
-  settlements: Array.from(waits.values()).flatMap(({ settlement }) => {
-    const entry = inbox.find(({ entry_id }) => entry_id === settlement?.given?.entry_id)
-    return settlement === undefined || (entry !== undefined && entry.state !== "accepted") ? [] : [settlement]
-  }),
-  tools: inbox.findLast(({ tools }) => tools !== undefined)?.tools
-})
-
-/** What was decided about a call. */
-const decisionOf = ({ inbox }: PlanRecord, task: TaskId): StoredWait["decision"] =>
-  inbox
-    .flatMap(({ by, entry, entry_id }) =>
-      entry.type === "decision" && entry.task_id === task ? [{ entry_id, by, entry }] : []
-    )
-    .at(0)
-
-/** What the calls of a plan wait for, or waited for last. */
-export const waitsOf = (record: PlanRecord): ReadonlyArray<StoredWait> =>
-  Array.from(record.waits.values(), ({ request, settlement }) => {
-    const { expires_at, kind, mark, round, schema, spent_ms, task_id, tool, url } = request
-    const entry = record.inbox.find(({ entry_id }) => entry_id === settlement?.given?.entry_id)
-    const taken_at = entry?.state === "taken" ? entry.at : null
-    const decision = decisionOf(record, task_id)
-    return { task_id, kind, round, tool, schema, url, expires_at, mark, spent_ms, settlement, taken_at, decision }
-  })
 
 /** Ends the waits whose time is over. Says whether there were some. */
 const expireWaits = (record: PlanRecord, now: string): boolean => {
@@ -129,14 +61,6 @@ const obstacleOf = (record: PlanRecord, added: number): EntryRefused | undefined
 }
 
 export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
-  const find = (id: PlanId, owner: Accepting["owner"]) =>
-    Effect.suspend(() => {
-      const record = memory.plans.get(id)
-      return record === undefined || (owner ?? record.owner) !== record.owner
-        ? Effect.fail(new NotFound({ what: "plan" }))
-        : Effect.succeed(record)
-    })
-
   const add = (
     record: PlanRecord,
     { by, entry, entry_id, tools }: Accepting,
@@ -192,23 +116,12 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       return { ...accepted(entry_id), ...(wake(record, "entry") && { parked: "woken" as const }) }
     })
 
-  const waitingOf = (owner: PlanRecord["owner"]) =>
-    Array.from(memory.open.values())
-      .filter((record) => record.owner === owner)
-      .flatMap((record) =>
-        Array.from(record.waits.values()).flatMap((wait) => {
-          const { kind } = wait.request
-          return wait.settlement !== undefined || kind === "timer"
-            ? []
-            : [{ ordinal: wait.ordinal, waiting: shownWait(record, wait, kind) }]
-        })
-      )
-
   return {
+    ...makeInboxReads(memory),
     accept: (accepting) =>
       Effect.gen(function* () {
         const { entry, entry_id, owner, plan_id } = accepting
-        const record = yield* find(plan_id, owner)
+        const record = yield* findPlan(memory, plan_id, owner)
         const same = record.inbox.find((earlier) => earlier.entry_id === entry_id)
         if (same !== undefined) {
           return isSame(same.entry, entry) ? known(same) : yield* new IdempotencyConflict()
@@ -233,34 +146,9 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         if (record === undefined || record.inbox.some(({ entry_id }) => entry_id === accepting.entry_id)) return
         add(record, accepting, fromMillis(now), { state: "moved", told: "moved", moved_to: to })
       }),
-    find: ({ plan_id, task_id }, owner) =>
-      Effect.flatMap(find(plan_id, owner), ({ waits }) => {
-        const request = waits.get(task_id)?.request
-        if (request === undefined) return Effect.fail(new NotFound({ what: "task" }))
-        const { kind, round, schema, tool, url } = request
-        return Effect.succeed({ kind, round, tool, schema, url })
-      }),
-    planOfCall: (owner, task) =>
-      Effect.sync(() => {
-        const found = Array.from(memory.plans.values()).find(
-          (record) => record.owner === owner && record.waits.has(task)
-        )
-        return Option.fromUndefinedOr(found?.plan.plan_id)
-      }),
-    toolsOf: (id) =>
-      Effect.sync(() => {
-        const record = memory.plans.get(id)
-        return record === undefined ? [] : (contentOf(record).tools ?? toolsIn(record.request.request))
-      }),
-    planOf: (id) =>
-      Effect.sync(
-        () =>
-          Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ entry_id }) => entry_id === id))?.plan
-            .plan_id
-      ),
     withdraw: (plan, id, owner) =>
       Effect.gen(function* () {
-        const record = yield* find(plan, owner)
+        const record = yield* findPlan(memory, plan, owner)
         const entry = record.inbox.find(({ entry_id }) => entry_id === id)
         if (entry === undefined) return yield* new NotFound({ what: "entry" })
         if (entry.state === "withdrawn") return
@@ -271,78 +159,12 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
         const now = fromMillis(yield* Clock.currentTimeMillis)
         tellReaders(record, entry, { event: "inbox.moved", data: { entry_id: id, moved_to: null } }, now)
       }),
-    list: (plan, owner, { cursor = 0, limit }) =>
-      Effect.map(find(plan, owner), ({ inbox }) => {
-        const found = inbox.filter(({ ordinal }) => ordinal > cursor)
-        const items = found.slice(0, limit)
-        return { items: items.map(shownEntry), next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null }
-      }),
     expire: Effect.map(Clock.currentTimeMillis, (millis) => {
       const now = fromMillis(millis)
       const plans = Array.from(memory.open.values()).filter((record) => expireWaits(record, now))
       const isWaking = plans.some(({ wokenBy }) => wokenBy !== null)
       return { plans: plans.map(({ plan }) => plan.plan_id), isWaking, isMore: false }
     }),
-    read: (plans) =>
-      Effect.sync(() =>
-        plans.flatMap(({ plan_id, seen }) => {
-          const record = memory.plans.get(plan_id)
-          return record === undefined || record.inboxCount === seen ? [] : [contentOf(record)]
-        })
-      ),
-    waiting: (owner, { kind, plan }, { cursor = 0, limit }) =>
-      Effect.sync(() => {
-        const found = waitingOf(owner)
-          .filter(({ ordinal }) => ordinal > cursor)
-          .filter(
-            ({ waiting }) => (kind ?? waiting.kind) === waiting.kind && (plan ?? waiting.plan_id) === waiting.plan_id
-          )
-          .sort((a, b) => a.ordinal - b.ordinal)
-        const items = found.slice(0, limit)
-        return {
-          items: items.map(({ waiting }) => waiting),
-          next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null
-        }
-      }),
-    approvals: (owner, plan, page) =>
-      Effect.sync(() => {
-        const found = waitingOf(owner).flatMap(({ ordinal, waiting }) => {
-          const { data: _, kind, message: __, since: ___, url: ____, why, ...approval } = waiting
-          return kind !== "approval" || why === null || (plan ?? waiting.plan_id) !== waiting.plan_id
-            ? []
-            : [{ ordinal, approval: { ...approval, why } }]
-        })
-        return newestFirst(found, page, ({ approval }): PendingApproval => approval)
-      }),
-    decision: ({ plan_id, task_id }) =>
-      Effect.sync((): GivenDecision | undefined => {
-        const record = memory.plans.get(plan_id)
-        const given = record && decisionOf(record, task_id)
-        return given && { ...Struct.pick(given.entry, ["decision", "note"]), by: given.by }
-      }),
-    isRemembered: (session, tool) =>
-      Effect.sync(() =>
-        Array.from(memory.sessions.get(session)?.plans ?? []).some((id) => {
-          const record = memory.plans.get(id)
-          return record?.inbox.some(
-            ({ entry }) =>
-              entry.type === "decision" &&
-              entry.decision === "approve" &&
-              entry.remember === "session" &&
-              record.waits.get(entry.task_id)?.request.tool === tool
-          )
-        })
-      ),
-    movesTo: (plan) =>
-      Effect.sync(() => {
-        let count = 0
-        for (let id: PlanId | undefined = plan; id !== undefined; count++) {
-          const to: PlanId = id
-          id = Array.from(memory.plans.values()).find(({ inbox }) => inbox.some(({ moved_to }) => moved_to === to))
-            ?.plan.plan_id
-        }
-        return count - 1
-      }),
     meetTools: (owner, digests, now) =>
       Effect.sync(() => {
         const standing = new Map<KnownToolId, string>()

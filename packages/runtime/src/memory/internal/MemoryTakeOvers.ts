@@ -4,7 +4,7 @@ import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import { type AbandonedPlan, type Guard, type PlanStore, unanswered } from "../../store/PlanStore.ts"
 import { gistOf, type Memory } from "./Memory.ts"
-import { contentOf, waitsOf } from "./MemoryInboxes.ts"
+import { contentOf, waitsOf } from "./MemoryInboxReads.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
 /** Of a plan's events those from its last step on. */
