@@ -319,6 +319,18 @@ const checkLength = (file: string, text: string, comments: ReadonlyArray<{ start
   else if (lines > 300) long.push(`${file}: ${lines} lines of code`)
 }
 
+/** Names that several files have: each time for the same subject. */
+const sharedNames = new Set(["Gateway", "Inbox", "NewestFirst", "Parking"])
+
+/** Two unrelated files never share a name. A component is called as what it shows. */
+const checkShared = (sources: ReadonlyArray<string>) => {
+  const byName = Map.groupBy(sources, (file) => basename(file, ".ts"))
+  for (const [name, [first, ...others]] of byName) {
+    if (name === "main" || sharedNames.has(name)) continue
+    for (const file of others) report(file, `shares its name with ${first}`)
+  }
+}
+
 /** The rooms that the overview tells newcomers about. */
 const told = ["packages/runtime", "apps/gateway", "apps/gateway/src/edge", "apps/console"]
 
@@ -335,6 +347,7 @@ for (const one of manifests) checkManifest(one)
 checkOverview()
 
 const files = globSync("{packages,apps,examples}/*/{src,test}/**/*.{ts,tsx}").sort()
+checkShared(files.filter((file) => /^[^/]+\/[^/]+\/src\/.*\.ts$/.test(file)))
 for (const file of files) {
   const text = readFileSync(file, "utf8")
   const { program, comments, errors } = parseSync(file, text)

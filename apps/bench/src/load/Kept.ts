@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { Agent } from "node:http"
 import { setTimeout } from "node:timers/promises"
 import { startGateway } from "../process/Child.ts"
-import { connect, keepFilledStore, type Postgres } from "../process/Postgres.ts"
+import { connect, keepFilledStore, type Postgres } from "../process/PostgresServer.ts"
 import { stream } from "./Caller.ts"
 import { times } from "./LoadWindow.ts"
 

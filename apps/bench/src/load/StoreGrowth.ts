@@ -1,6 +1,6 @@
 import { Agent } from "node:http"
 import { type Child, startGateway } from "../process/Child.ts"
-import { keepFilledStore, type Postgres } from "../process/Postgres.ts"
+import { keepFilledStore, type Postgres } from "../process/PostgresServer.ts"
 import { ask } from "./Caller.ts"
 import { median } from "./LoadWindow.ts"
 

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { connect } from "../process/Postgres.ts"
+import { connect } from "../process/PostgresServer.ts"
 
 /** A plan that waits for the result of a call. */
 export interface Original {

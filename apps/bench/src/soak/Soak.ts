@@ -1,7 +1,7 @@
 import { Agent } from "node:http"
 import { setTimeout } from "node:timers/promises"
 import { type Child, start, startGateway } from "../process/Child.ts"
-import type { Postgres } from "../process/Postgres.ts"
+import type { Postgres } from "../process/PostgresServer.ts"
 import { align } from "../report/ReportTable.ts"
 import { models } from "../server/Traffic.ts"
 import { askSomething, type Outcome } from "./SoakQuestions.ts"

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { connect } from "../process/Postgres.ts"
+import { connect } from "../process/PostgresServer.ts"
 
 /** What the database knows of a gateway. */
 export interface Stored {

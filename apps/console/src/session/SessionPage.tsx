@@ -12,7 +12,7 @@ import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Loading, Problem } from "../shell/Notice.tsx"
 import { count, counted, firstLine, relative, shortId } from "../text/Format.ts"
-import { conversationOf } from "./Conversation.ts"
+import { conversationOf } from "./SessionTurns.ts"
 import { Turn } from "./Turn.tsx"
 
 /** Nothing is awaited any more where something went wrong. */

@@ -4,7 +4,7 @@ import { reasonOf } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
 import { StateOf } from "../plan/StateOf.tsx"
 import { counted, cost, duration, elapsed, shortId } from "../text/Format.ts"
-import type { Entry, PlanTurn } from "./Conversation.ts"
+import type { Entry, PlanTurn } from "./SessionTurns.ts"
 import { MessageEntry } from "./Message.tsx"
 
 const PlanLine = ({ plan }: { readonly plan: PlanSummary }) => {

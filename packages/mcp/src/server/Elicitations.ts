@@ -2,7 +2,7 @@ import type { McpCall, McpQuestion } from "@bowline/runtime/remote/McpClient"
 import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import type { Client, ElicitResult, RequestId } from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, Schema } from "effect"
-import * as Pending from "./Pending.ts"
+import * as Pending from "./PendingCall.ts"
 
 /** How long a server may take to end a call whose question was cancelled, before the call is cancelled, too. */
 const farewell = "5 seconds"

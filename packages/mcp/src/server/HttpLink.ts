@@ -2,7 +2,7 @@ import { StreamableHTTPClientTransport, type ReconnectionScheduler } from "@mode
 import { Effect } from "effect"
 import type { ServerFetch } from "../http/ServerFetch.ts"
 import * as ServerLink from "./ServerLink.ts"
-import type { Options } from "./Wire.ts"
+import type { Options } from "./ServerWire.ts"
 
 /** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
 const minReconnectMs = 1_000

@@ -13,7 +13,7 @@ import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
 import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
 import * as ServerLink from "./ServerLink.ts"
-import type { Era } from "./Wire.ts"
+import type { Era } from "./ServerWire.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
 const eraMs = 3_600_000

@@ -13,10 +13,10 @@ import { Effect, Option, Queue, type Schema, type Scope } from "effect"
 import { toResult } from "./Content.ts"
 import { capability, type Elicitations } from "./Elicitations.ts"
 import { ServerFailure } from "./Failure.ts"
-import * as Pending from "./Pending.ts"
+import * as Pending from "./PendingCall.ts"
 import type { ServerTask } from "./ServerTask.ts"
 import { taskIn, tasksExtension, type ServerTaskCalls } from "./ServerTaskCalls.ts"
-import type { Options, Request, Wire } from "./Wire.ts"
+import type { Options, Request, Wire } from "./ServerWire.ts"
 
 export type Meta = { readonly [key: string]: Schema.Json }
 

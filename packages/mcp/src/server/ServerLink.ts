@@ -5,7 +5,7 @@ import { Client, type Transport } from "@modelcontextprotocol/client"
 import { Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import type { Ask } from "../http/ServerFetch.ts"
-import type { Era, Options, Request } from "./Wire.ts"
+import type { Era, Options, Request } from "./ServerWire.ts"
 import { Announcements } from "./Announcements.ts"
 import { CallCancels } from "./CallCancels.ts"
 import { toTool } from "./Content.ts"

@@ -12,7 +12,7 @@ import {
 import { Effect, Fiber, Option, Predicate, Schema } from "effect"
 import { type CallCancels, cancelTimeout } from "./CallCancels.ts"
 import { ServerFailure } from "./Failure.ts"
-import type { Answers } from "./Pending.ts"
+import type { Answers } from "./PendingCall.ts"
 import { awaitEnd, ServerTask } from "./ServerTask.ts"
 
 /** The extension that brings tasks to 2026-07-28. 2025-11-25 has tasks of its own. */

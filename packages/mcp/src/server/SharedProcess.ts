@@ -10,7 +10,7 @@ import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
 import * as KnownSecrets from "./KnownSecrets.ts"
 import * as ServerLink from "./ServerLink.ts"
-import type { Era } from "./Wire.ts"
+import type { Era } from "./ServerWire.ts"
 
 /** How long a process may take until it has shaken hands. A plan waits for 10 s of it. */
 const startLimit = "60 seconds"

@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
 import { initial } from "./internal/Initial.ts"
-import { runSteps, type Step } from "./Step.ts"
+import { runSteps, type Step } from "./MigrationStep.ts"
 
 /** By number and name. A migration never changes: a database that has it does not run it again. */
 export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {

@@ -1,6 +1,6 @@
 import { Data, Effect, Predicate } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import type { Step } from "../../src/migration/Step.ts"
+import type { Step } from "../../src/migration/MigrationStep.ts"
 
 interface Table {
   readonly name: string

@@ -1,4 +1,4 @@
-import type { Step } from "../Step.ts"
+import type { Step } from "../MigrationStep.ts"
 
 type Steps = ReadonlyArray<Step>
 

@@ -1,4 +1,4 @@
-import type { Step } from "../Step.ts"
+import type { Step } from "../MigrationStep.ts"
 
 /**
  * Ids sort and compare as bytes (`collate "C"`). Documents are `json`, not `jsonb`: Postgres returns their text as it was written,

@@ -1,6 +1,6 @@
 import type { PlanSummary } from "@bowline/client"
 import { assert, describe, it } from "@effect/vitest"
-import { conversationOf } from "../../src/session/Conversation.ts"
+import { conversationOf } from "../../src/session/SessionTurns.ts"
 import { call, historyOf, result, text } from "../Messages.ts"
 
 const planOf = (plan_id: string, state: PlanSummary["state"]): PlanSummary => ({
