@@ -2,7 +2,7 @@
 // another lockfile. Says how large the install is, and ends with 1 if it is too large, or if a gateway does not answer.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { appendFileSync, mkdtempSync, rmSync } from "node:fs"
+import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
@@ -50,12 +50,21 @@ const serve = async () => {
   return { seconds }
 }
 
+/** The largest packages of an install. */
+const packagesOf = (store) =>
+  readdirSync(store)
+    .map((name) => [name, megabytesOf(join(store, name))])
+    .toSorted(([, left], [, right]) => right - left)
+    .slice(0, 10)
+
 const served = []
 try {
   served.push(...(await Promise.all([serve(), serve()])))
   const megabytes = megabytesOf(join(copy, "node_modules"))
-  if (megabytes > largest)
-    served.push({ problem: `Serving needs ${megabytes} MB of packages: ${largest} is the limit` })
+  if (megabytes > largest) {
+    const most = packagesOf(join(copy, "node_modules/.pnpm")).map(([name, size]) => `${name} ${size} MB`)
+    served.push({ problem: `Serving needs ${megabytes} MB of packages: ${largest} is the limit\n${most.join("\n")}` })
+  }
   appendFileSync(join(copy, "pnpm-lock.yaml"), "\n# Another lockfile\n")
   served.push(await serve())
   const times = served.flatMap(({ seconds }) => (seconds === undefined ? [] : [`${seconds.toFixed(1)} s`]))

@@ -32,6 +32,8 @@ import { demoProvider } from "./config/DemoMode.ts"
 import { GatewayConfig, settingsWithoutEffect } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
+import { Targets } from "./push/Targets.ts"
+import { Webhooks } from "./push/Webhooks.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 import * as PageFiles from "./page/PageFiles.ts"
@@ -164,10 +166,15 @@ const runtime = (config: Config, plans: typeof Plans.layer) =>
     ])
   )
 
-/** The notifications of clients. They name the places, so the egress rules hold. */
+/** The notifications of clients, and webhooks. Callers name the places, so the egress rules hold. */
 const push = (config: Config) =>
-  PushNotifications.layer.pipe(
-    Layer.provide([Outbound.layerWithin(config.egress, config.peerTls), Layer.succeed(SecretKey, config.secretKey)])
+  Layer.merge(PushNotifications.layer, Webhooks.layer).pipe(
+    Layer.provide(Targets.layer),
+    Layer.provide([
+      Outbound.layerWithin(config.egress, config.peerTls),
+      Layer.succeed(SecretKey, config.secretKey),
+      Layer.succeed(EnvironmentSecrets, config.secrets)
+    ])
   )
 
 /**

@@ -188,6 +188,14 @@ export interface PlanRequest {
   }>
   readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
   readonly prior_summary?: string
+  readonly webhooks?: ReadonlyArray<{
+    readonly url: string
+    readonly events?: ReadonlyArray<"plan.completed" | "plan.failed" | "plan.aborted" | "plan.waiting" | "approval.requested">
+    readonly secret?: string
+    readonly secret_env_var?: string
+    readonly headers?: { readonly [key: string]: string }
+    readonly include?: ReadonlyArray<"final">
+  }>
   readonly metadata?: { readonly [key: string]: string }
   readonly preferences?: {
     readonly timeout_ms?: number

@@ -86,7 +86,8 @@ const lists = {
   agents: ({ file }: Reading) => file.presets[0]?.agents,
   mcp_servers: ({ file }: Reading) => file.presets[0]?.servers,
   presets: ({ file }: Reading) => file.presets.slice(1),
-  budgets: ({ file }: Reading) => file.budgets
+  budgets: ({ file }: Reading) => file.budgets,
+  webhooks: ({ file }: Reading) => file.webhooks
 }
 
 /** The keys of the file whose values differ, and that a running gateway does not take over. */

@@ -9,12 +9,13 @@ import type { Misfit } from "./Misfit.ts"
 export type ConfiguredPreset = Omit<Preset, "servers">
 
 export const presetsOf = ({ presets }: ConfigFile): ReadonlyArray<ConfiguredPreset> =>
-  presets.map(({ agents, description = null, instructions, name, permissions, preferences }) => ({
+  presets.map(({ agents, description = null, instructions, name, permissions, preferences, webhooks }) => ({
     name,
     description,
     agents,
     preferences,
     instructions,
+    webhooks,
     permission: permissions === undefined ? everything : toPermission(permissions)
   }))
 

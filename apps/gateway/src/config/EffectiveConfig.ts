@@ -1,3 +1,4 @@
+import type { Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import type { Agent } from "@bowline/domain/peer/Agent"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
@@ -79,13 +80,24 @@ const catalogOf = ({ agents, servers }: Pick<PresetSettings, "agents" | "servers
   mcp_servers: servers.map(mcpServerOf)
 })
 
-const presetOf = ({ agents, description, instructions, permissions, preferences, servers }: PresetSettings) => ({
-  description,
-  ...catalogOf({ agents, servers }),
-  preferences,
-  instructions,
-  permissions
+const webhookOf = ({ headers, secret, url, ...webhook }: Webhook) => ({
+  ...webhook,
+  url: withoutSecrets(url),
+  ...(secret !== undefined && { secret: redacted }),
+  ...(headers !== undefined && { headers: Record.map(Redacted.value(headers), () => redacted) })
 })
+
+const presetOf = (preset: PresetSettings) => {
+  const { agents, description, instructions, permissions, preferences, servers, webhooks } = preset
+  return {
+    description,
+    ...catalogOf({ agents, servers }),
+    preferences,
+    instructions,
+    permissions,
+    webhooks: webhooks.map(webhookOf)
+  }
+}
 
 /** The configuration in effect, in the shape of the file, for people to read. It contains no secrets. */
 export const describe = (
@@ -112,5 +124,6 @@ export const describe = (
     )
   },
   permissions: file.permissions ?? null,
-  budgets: file.budgets ?? null
+  budgets: file.budgets ?? null,
+  webhooks: file.webhooks.map(webhookOf)
 })

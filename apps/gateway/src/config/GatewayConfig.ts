@@ -170,9 +170,12 @@ const secretsOf = (
   }
 })
 
-/** The variables that the agents of presets name. */
-const variablesOfPresets = ({ presets }: ConfigFile): ReadonlySet<string> =>
-  new Set(presets.flatMap(({ agents }) => agents.flatMap(({ auth }) => variablesOf(auth).map(([, name]) => name))))
+/** The variables that the agents of presets and the webhooks name. */
+const variablesOfFile = ({ presets, webhooks: ofAll }: ConfigFile): ReadonlySet<string> =>
+  new Set([
+    ...presets.flatMap(({ agents }) => agents.flatMap(({ auth }) => variablesOf(auth).map(([, name]) => name))),
+    ...[...ofAll, ...presets.flatMap(({ webhooks }) => webhooks)].flatMap(({ secret_env_var = [] }) => secret_env_var)
+  ])
 
 /** What a process needs to find programs and files, and to write in the operator's language. It contains no key of a provider. */
 const inherited = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"]
@@ -210,6 +213,7 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   declareAtMost: values.declareAtMost,
   toolTimeout: values.toolTimeout,
   budgetOf: budgetsOf(file),
+  webhooks: file.webhooks,
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
   approvals: {
     isAlways: ConfiguredModels.anyOf(values.approvedTools),
@@ -261,7 +265,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     providers,
     plans: plansOf(started, () => current),
     texts,
-    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment, variablesOfPresets(file)),
+    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment, variablesOfFile(file)),
     permissions: { forCaller: (caller) => current.permissions.forCaller(caller) },
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),

@@ -26,11 +26,13 @@ import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
 import * as PresetRoutes from "./PresetRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
+import * as WebhookRoutes from "./WebhookRoutes.ts"
 
 const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
   Layer.provide([
     PlanRoutes.layer,
     InboxRoutes.layer,
+    WebhookRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,

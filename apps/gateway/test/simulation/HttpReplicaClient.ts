@@ -8,6 +8,8 @@ import type { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower
 import type { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import { Targets } from "../../src/push/Targets.ts"
+import { Webhooks } from "../../src/push/Webhooks.ts"
 import { PushNotifications } from "../../src/edge/a2a/PushNotifications.ts"
 import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
@@ -183,6 +185,8 @@ const clientOf = (
   }
 }
 
+const push = Layer.merge(PushNotifications.layer, Webhooks.layer)
+
 /** Callers speak HTTP to the gateway's own routes, in several protocols. */
 export const make =
   ({ keyed, open }: Configs, heard: Heard, { hasKeys, plant = Layer.empty, way }: Planted = {}) =>
@@ -197,7 +201,7 @@ export const make =
       })
     ).pipe(
       Layer.provide(Layer.provide(HttpGateway.server, plant)),
-      Layer.provide([MemoryServer.layer(site), PushNotifications.layer]),
+      Layer.provide([MemoryServer.layer(site), Layer.provide(push, Targets.layer)]),
       Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(SecretKey, config.secretKey)])
     )
   }

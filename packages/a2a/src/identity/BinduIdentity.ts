@@ -39,6 +39,7 @@ export const pythonJson = (fields: Readonly<Record<string, string | number>>): s
 export const fromKeys = (did: string, { publicKey, sign }: KeyPair): Identity => ({
   did,
   publicKeyBase58: Base58.encode(publicKey),
+  sign,
   signRequest: (body, timestamp) => Base58.encode(sign(pythonJson({ body, did, timestamp })))
 })
 

@@ -5,6 +5,7 @@ import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 import { ToolEffect } from "../tool/TaskState.ts"
 import { PlanId } from "./Plan.ts"
+import { Webhooks } from "./Webhook.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
@@ -135,7 +136,7 @@ export type Legs = typeof Legs.Type
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With a `call` the plan makes that call alone, and its result is the answer; the question only names it.
+ * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits.
  *
  * @example
  * ```ts
@@ -190,6 +191,7 @@ export const PlanRequest = Schema.Struct({
     Schema.withConstructorDefault(Effect.succeed([]))
   ),
   prior_summary: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(100_000))),
+  webhooks: Schema.optionalKey(Webhooks),
   metadata: Metadata.pipe(
     Schema.withDecodingDefaultKey(Effect.succeed({})),
     Schema.withConstructorDefault(Effect.succeed({}))

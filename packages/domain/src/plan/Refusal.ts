@@ -6,7 +6,17 @@ export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly mess
 
 /** It does not exist, or belongs to another caller: the two look the same. */
 export class NotFound extends Data.TaggedError("NotFound")<{
-  readonly what: "plan" | "response" | "session" | "message" | "credential" | "approval" | "entry" | "task" | "peer"
+  readonly what:
+    | "plan"
+    | "response"
+    | "session"
+    | "message"
+    | "credential"
+    | "approval"
+    | "entry"
+    | "task"
+    | "peer"
+    | "delivery"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`

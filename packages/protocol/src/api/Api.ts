@@ -17,6 +17,7 @@ import { PresetsApi } from "../preset/PresetsApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
 import { SessionsApi } from "../session/SessionsApi.ts"
 import { UiApi } from "../ui/UiApi.ts"
+import { WebhooksApi } from "../webhook/WebhooksApi.ts"
 
 const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
@@ -43,7 +44,7 @@ const withoutFailureEvent = (spec: object) =>
  * ```
  */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, InboxApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OverviewApi, ConsoleApi)
+  .add(PlansApi, InboxApi, WebhooksApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OverviewApi, ConsoleApi)
   .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(

@@ -4,6 +4,8 @@ import { Context, Option } from "effect"
 export interface Identity {
   readonly did: string
   readonly publicKeyBase58: string
+  /** Signs the UTF-8 bytes of a text with Ed25519. */
+  readonly sign: (text: string) => Uint8Array
   /** Signs a request with this body, at a time in seconds since 1970, as Bindu's peers verify it. In base58. */
   readonly signRequest: (body: string, timestamp: number) => string
 }

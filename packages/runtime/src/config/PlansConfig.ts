@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import { Context, Duration, Layer } from "effect"
 import type { AttemptTimers } from "../provider/Attempt.ts"
 import { type ModelOverrides, noOverrides } from "../provider/ModelTable.ts"
@@ -91,6 +92,8 @@ export class PlansConfig extends Context.Service<
     readonly declareAtMost: number
     /** The limit of each call, besides those of the request and of its tool. */
     readonly toolTimeout: Duration.Duration
+    /** Who is told of all plans. */
+    readonly webhooks: ReadonlyArray<Webhook>
     /** Undefined for a caller that has none. */
     readonly budgetOf: (caller: CallerName) => DailyBudget | undefined
   }
@@ -129,5 +132,6 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   toolConcurrency: 8,
   declareAtMost: 64,
   toolTimeout: Duration.hours(6),
+  webhooks: [],
   budgetOf: () => undefined
 }

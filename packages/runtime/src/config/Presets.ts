@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Agent } from "@bowline/domain/peer/Agent"
 import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import { Context, Effect } from "effect"
 import type { ConfiguredServer } from "../remote/ConfiguredServers.ts"
 import { direct, type PeerClient } from "../remote/PeerClient.ts"
@@ -23,6 +24,8 @@ export interface Preset {
   readonly instructions: string | undefined
   /** It narrows what the caller may use. */
   readonly permission: Permission
+  /** Who is told of its plans besides. */
+  readonly webhooks?: ReadonlyArray<Webhook>
 }
 
 /** What a request gets that names no preset, where there is no `default`, or its caller may not use it. */

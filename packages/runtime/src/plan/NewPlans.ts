@@ -24,6 +24,7 @@ import { direct, type Route } from "../remote/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { Notices } from "../store/Notices.ts"
 import { type PlanSession, PlanStore } from "../store/PlanStore.ts"
+import { SecretKey } from "../store/SecretKey.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -32,6 +33,7 @@ import { outdate, supersede } from "./Cancellation.ts"
 import { Creations } from "./Creations.ts"
 import * as Hops from "./Hops.ts"
 import * as LeftTasks from "./LeftTasks.ts"
+import * as PlanWebhooks from "./PlanWebhooks.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** A question, and who asks it. */
@@ -126,6 +128,7 @@ export class NewPlans extends Context.Service<
       const starts = yield* FiberSet.make()
       const creations = yield* Creations.make(starts)
       const check = yield* makeCheck
+      const secretKey = yield* SecretKey
       const notices = yield* Notices
       const sessions = yield* SessionStore
       const cancelLeft = yield* LeftTasks.makeCancelLeft
@@ -185,6 +188,7 @@ export class NewPlans extends Context.Service<
         const createdAt = clock.currentTimeMillisUnsafe()
         const { timeout_ms } = request.preferences
         const model = request.preferences.model ?? config.model
+        const webhooks = PlanWebhooks.of(caller, request, PlanWebhooks.configuredOf(preset, config.webhooks), secretKey)
         const begun = Effect.fnUntraced(function* ({ run }: RunningPlan, session: PlanSession) {
           const { dropped, fence } = session
           if (dropped.length > 0) yield* FiberSet.run(starts, cancelDropped(session, caller))
@@ -210,7 +214,7 @@ export class NewPlans extends Context.Service<
             deadline: createdAt + timeout_ms,
             endsAt: Monotonic.millis(clock) + timeout_ms
           },
-          { ...kept, replaces, told, sent: sent ?? StoredRequest.written(asked) },
+          { ...kept, replaces, told, webhooks, sent: sent ?? StoredRequest.written(asked) },
           begun
         )
       })
@@ -243,6 +247,7 @@ const makeCheck = Effect.gen(function* () {
   const { isAllowed: allowsVariable } = yield* EnvironmentSecrets
   const gateway = yield* GatewayId
   const localTools = (yield* LocalTools).map(({ name }) => name)
+  const checkWebhooks = yield* PlanWebhooks.makeCheck
 
   return Effect.fnUntraced(function* (
     caller: CallerName,
@@ -265,7 +270,7 @@ const makeCheck = Effect.gen(function* () {
       allowsHost: (url) => permission.host(hostOf(url)),
       allowsVariable,
       localTools
-    })
+    }).concat(yield* checkWebhooks(asked))
     if (issues.length > 0) return yield* new InvalidRequest({ issues })
     const request = resolve(asked, preset.preferences)
     const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)

@@ -18,6 +18,7 @@ import type { InboxContent, StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import type { Guard, NewPlan, PlanStore } from "../store/PlanStore.ts"
+import type { NewWebhook } from "../store/PushStore.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -63,6 +64,8 @@ export interface Kept {
   readonly echo?: Schema.Json | undefined
   /** See `NewPlan`. */
   readonly replaces: boolean
+  /** Who is told of it. */
+  readonly webhooks?: ReadonlyArray<NewWebhook> | undefined
   /** The first messages of a new session, in place of the request's `history`. */
   readonly told?: ReadonlyArray<Pick<NewMessage, "role" | "parts">> | undefined
 }
@@ -77,7 +80,7 @@ const toldBy = ({ history }: PlanRequest): ReadonlyArray<Pick<NewMessage, "role"
 export const toStore = (
   { config, lock, secretKey, store, uuid }: Parts,
   start: Start,
-  { echo = null, idempotency, replaces, sent, told = toldBy(start.request) }: Kept
+  { echo = null, idempotency, replaces, sent, told = toldBy(start.request), webhooks = [] }: Kept
 ): NewPlan => {
   const { plan_id, createdAt } = start
   const key = config.resume && store.isDurable ? secretKey : Option.none()
@@ -90,6 +93,7 @@ export const toStore = (
     storedRequest: StoredRequest.store(sent, plan_id, key),
     echo,
     replaces,
+    webhooks,
     idempotency:
       idempotency === undefined
         ? null
@@ -109,7 +113,7 @@ export const maxMoves = 10
  */
 export const continuing = Effect.fnUntraced(function* (parts: Parts, run: PlanRun, texts: ReadonlyArray<StoredText>) {
   const { caller, preset, request: before, route, session_id } = run.given
-  const { call: _, prior_summary: __, task_message: ___, ...request } = before
+  const { call: _, prior_summary: __, task_message: ___, webhooks: ____, ...request } = before
   const clock = yield* Clock.Clock
   const createdAt = clock.currentTimeMillisUnsafe()
   const preferences = { ...request.preferences, on_busy: "queue" as const }

@@ -21,6 +21,8 @@ export const Notice = Schema.TaggedUnion({
   InboxChanged: { plan_id: PlanId },
   /** The client of the plan has come back to `reader`: others no longer read the plan in its place. */
   ClientBack: { reader: Schema.String, plan_id: PlanId },
+  /** A webhook has a delivery: the replica that has it may send it. */
+  DeliveriesDue: {},
   /** The plan has new events. */
   Advanced: { plan_id: PlanId },
   /** The replica has readers of these plans. It repeats this every 5 s. */

@@ -19,6 +19,7 @@ import type { Compaction, HandedBack } from "./SessionStore.ts"
 import { type EventRow, toFrames } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import type { PlanStart } from "./PlanStart.ts"
+import type { NewWebhook } from "./PushStore.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
 
 /** A plan to create: its start, and what only the store needs. */
@@ -39,6 +40,8 @@ export interface NewPlan extends PlanStart {
   readonly replaces: boolean
   /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
+  /** Who is told of the plan. One that continues another has those of that one besides. */
+  readonly webhooks: ReadonlyArray<NewWebhook>
   /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
   readonly leaseTtl: Duration.Duration | undefined
 }

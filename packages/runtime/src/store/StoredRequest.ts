@@ -23,7 +23,8 @@ const Named = Schema.StructWithRest(Schema.Struct({ auth: Schema.optionalKey(Fie
 const Request = Schema.StructWithRest(
   Schema.Struct({
     agents: Schema.optionalKey(Schema.Array(Named)),
-    mcp_servers: Schema.optionalKey(Schema.Array(Named))
+    mcp_servers: Schema.optionalKey(Schema.Array(Named)),
+    webhooks: Schema.optionalKey(Schema.Array(Fields))
   }),
   [Fields]
 )
@@ -83,6 +84,12 @@ const withoutSecrets = (request: typeof Request.Type) => {
 const withAgents = (request: typeof Request.Type) =>
   request.agents === undefined ? { ...request, agents: [], came_without_agents: true } : request
 
+/** The webhooks have their own rows, with their secrets: no process needs them here. */
+const withoutWebhookSecrets = ({ webhooks, ...request }: typeof Request.Type): typeof Request.Type =>
+  webhooks === undefined
+    ? request
+    : { ...request, webhooks: webhooks.map((one) => Struct.omit(one, ["secret", "headers"])) }
+
 /** A former version does not know it. A plan that was created had nobody to say it to: it waits like any other. */
 const withoutSteering = (request: typeof Request.Type) => {
   const preferences = Schema.decodeUnknownOption(Fields)(request["preferences"])
@@ -102,7 +109,7 @@ export const written = Schema.encodeSync(PlanRequest)
  * a key they are left out.
  */
 export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest => {
-  const { secrets, stored } = withoutSecrets(withoutSteering(withAgents(decodeRequest(sent))))
+  const { secrets, stored } = withoutSecrets(withoutWebhookSecrets(withoutSteering(withAgents(decodeRequest(sent)))))
   const sealWith = (key: SealingKey) =>
     seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
   const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)
@@ -129,7 +136,12 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result
     const opened = Schema.decodeOption(Secrets)(text)
     const found = new Map(Object.entries(yield* Result.fromOption(opened, (): Lack => "shape")))
     const decoded = Schema.decodeUnknownOption(Request)(request)
-    const { history: _, prior_summary: __, ...kept } = yield* Result.fromOption(decoded, (): Lack => "shape")
+    const {
+      history: _,
+      prior_summary: __,
+      webhooks: ___,
+      ...kept
+    } = yield* Result.fromOption(decoded, (): Lack => "shape")
     let lack: Lack = "shape"
     const withUrl = (fields: Fields, field: string, place: string): Fields => {
       const url = found.get(place) ?? fields[field]

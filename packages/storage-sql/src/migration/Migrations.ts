@@ -43,7 +43,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0034_wait_ends": Changes.waitEnds,
   "0035_channels": Changes.channels,
   "0036_take_overs": Changes.takeOvers,
-  "0037_effects": Changes.effects
+  "0037_effects": Changes.effects,
+  "0038_webhooks": Changes.webhooks
 }
 
 const table = "bowline_migrations"

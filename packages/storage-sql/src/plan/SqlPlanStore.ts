@@ -4,6 +4,7 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import {
   type Committed,
   type EffectClaim,
@@ -19,7 +20,7 @@ import { SqlError } from "effect/sql/SqlError"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, Publisher } from "../notice/Publisher.ts"
-import { createPlan } from "./internal/CreatePlan.ts"
+import { copyWebhooks, createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { listPlans } from "./internal/ListPlans.ts"
@@ -48,8 +49,8 @@ const isOpen = "state in ('queued', 'running')"
 const isQueuedNoMore = ({ changes, guard }: PlanCommit): boolean =>
   guard._tag === "Queued" && changes.some(({ _tag }) => _tag === "HandedOver")
 
-/** Tells other replicas behind a commit of the sessions that it has released, and whether it has left plans. */
-type Announce = (released: ReadonlyArray<SessionId>, isLeft: boolean) => void
+/** Tells other replicas behind a commit of the sessions that it has released, whether it has left plans, and whether webhooks have deliveries. */
+type Announce = (released: ReadonlyArray<SessionId>, isLeft: boolean, isTold: boolean) => void
 
 type HowCommitted = ReadonlyMap<PlanId, Committed>
 
@@ -74,9 +75,16 @@ const writeOnce = Effect.fnUntraced(function* (
   )
   if (next !== undefined && batch.every(({ plan_id }) => (committed.get(plan_id) ?? "behind") === "behind")) {
     const [there] = yield* sql`select from plans where id = ${next.plan_id}`
-    if (there === undefined) yield* Effect.orDie(createPlan(sql, next, { maxQueue: Infinity, sessionTtl }))
+    if (there === undefined) {
+      yield* Effect.orDie(createPlan(sql, next, { maxQueue: Infinity, sessionTtl }))
+      for (const { plan_id } of batch) yield* copyWebhooks(sql, plan_id, next)
+    }
   }
-  return { committed, released: rows.flatMap(({ released }) => released ?? []) }
+  return {
+    committed,
+    released: rows.flatMap(({ released }) => released ?? []),
+    isTold: rows.some(({ plan_id, released }) => plan_id === null && released === null)
+  }
 })
 
 /**
@@ -96,9 +104,9 @@ const commit = Effect.fnUntraced(function* (
         times: 1,
         while: (error) => error instanceof SqlError && error.reason._tag === "UniqueViolation"
       }),
-      Effect.map(({ committed, released }) => {
+      Effect.map(({ committed, isTold, released }) => {
         const isLeft = commits.some((commit) => isQueuedNoMore(commit) && !isRefused(committed, commit))
-        announce(released, isLeft)
+        announce(released, isLeft, isTold)
         return committed
       })
     )
@@ -288,9 +296,11 @@ export const layer = ({
       const withDeadline = yield* makeWithDeadline
       const run = yield* FiberSet.makeRuntime()
       const publisher = yield* Publisher
-      const announce: Announce = (released, isLeft) => {
+      const notices = yield* Notices
+      const announce: Announce = (released, isLeft, isTold) => {
         if (released.length > 0) run(Effect.ignore(publisher.released(released), { log: "Debug" }))
         if (isLeft) run(Effect.ignore(publisher.publish([{ _tag: "PlansLeft" }]), { log: "Debug" }))
+        if (isTold) run(Effect.ignore(notices.publish([{ _tag: "DeliveriesDue" }]), { log: "Debug" }))
       }
       return make(sql, withDeadline, { eventsTtl, sessionTtl }, makeSealLeft(sql, eventsTtl), announce)
     })

@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import { TestClock } from "effect/testing"
 import * as Migrations from "../../src/migration/Migrations.ts"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import * as Publisher from "../../src/notice/Publisher.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import { cutWire } from "../postgres/cutWire.ts"
@@ -303,7 +304,7 @@ from sessions s join plans p on p.session_id = s.id join messages m on m.session
       }).pipe(
         Effect.provide(
           Layer.provideMerge(
-            Layer.provide(SqlPlanStore.layer({ sessionTtl }), Publisher.layerAlone),
+            Layer.provide(SqlPlanStore.layer({ sessionTtl }), [Publisher.layerAlone, Notices.layerMemory]),
             PgClient.layer({ url, maxConnections: 2 })
           )
         )

@@ -11,6 +11,7 @@ import type { Connection } from "effect/sql/SqlConnection"
 import { writeFileSync } from "node:fs"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import * as Publisher from "../../src/notice/Publisher.ts"
 import * as SqlLeaseStore from "../../src/session/SqlLeaseStore.ts"
 import * as SqlSessionStore from "../../src/session/SqlSessionStore.ts"
@@ -101,7 +102,7 @@ const stores = Layer.mergeAll(
   SqlPlanStore.layer({ sessionTtl: Duration.days(30) }),
   SqlLeaseStore.layer({ isShared: false }),
   SqlSessionStore.layer
-).pipe(Layer.provide(Publisher.layerAlone), Layer.provideMerge(PgClient.layerFrom(client)))
+).pipe(Layer.provide([Publisher.layerAlone, Notices.layerMemory]), Layer.provideMerge(PgClient.layerFrom(client)))
 await Effect.runPromise(Effect.provide(program, stores))
 
 /** Whoever plays the story puts ids of their own there. */

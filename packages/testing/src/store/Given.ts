@@ -102,6 +102,7 @@ export interface GivenPlan extends Partial<
     | "leaseTtl"
     | "model"
     | "cost_usd"
+    | "webhooks"
   >
 > {
   readonly owner?: CallerName
@@ -147,6 +148,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     deadline: Date.parse(later),
     new_session_id: SessionId.make(`session_${uuid()}`),
     messages: [],
+    webhooks: given.webhooks ?? [],
     echo: null,
     replaces: false,
     storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },

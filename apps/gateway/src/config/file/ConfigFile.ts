@@ -24,6 +24,8 @@ export interface ConfigFile {
   readonly peerTls: PeerTls.PeerTls
   readonly permissions: FileSchema.Lists["permissions"]
   readonly budgets: FileSchema.Lists["budgets"]
+  /** Who is told of all plans. */
+  readonly webhooks: NonNullable<FileSchema.Lists["webhooks"]>
   /** `default` in front. */
   readonly presets: ReadonlyArray<PresetSettings.PresetSettings>
   readonly problems: ReadonlyArray<Problem>
@@ -40,6 +42,7 @@ const nothing: ConfigFile = {
   peerTls: new Map(),
   permissions: undefined,
   budgets: undefined,
+  webhooks: [],
   presets: PresetSettings.read({}, {}).presets,
   problems: [],
   files: []
@@ -71,10 +74,11 @@ const read = Effect.fnUntraced(
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
     const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
-    const { budgets, models = {}, peers, permissions, providers = [] } = given
+    const { budgets, models = {}, peers, permissions, providers = [], webhooks = [] } = given
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
     const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
-    const inLists = [...providerIssues(providers), ...tls.issues, ...ofPresets]
+    const ofWebhooks = PresetSettings.webhookIssues(webhooks, environment)
+    const inLists = [...providerIssues(providers), ...tls.issues, ...ofPresets, ...ofWebhooks]
     // If its variable is not set, a text may be empty. That is one problem, not two.
     const isKnown = ({ path }: Issue) => unset.some((issue) => isWithin(issue.path, path))
     const issues = [...unset, ...[...misshapen, ...unwritable, ...inLists].filter((issue) => !isKnown(issue))]
@@ -87,6 +91,7 @@ const read = Effect.fnUntraced(
       peerTls: tls.hosts,
       permissions,
       budgets,
+      webhooks,
       presets,
       problems: issues.map((issue) => inFile(file, issue)),
       files: tls.files

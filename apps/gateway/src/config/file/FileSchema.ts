@@ -1,4 +1,5 @@
 import { Sampling } from "@bowline/domain/plan/PlanRequest"
+import { Webhooks } from "@bowline/domain/unstable/plan/Webhook"
 import { type Option, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
@@ -54,6 +55,7 @@ export const Lists = Schema.Struct({
   peers: Schema.optionalKey(Schema.Struct({ hosts: Schema.Record(HostName, FilePeerHost) })),
   ...catalog,
   presets: Schema.optionalKey(Presets),
+  webhooks: Schema.optionalKey(Webhooks),
   permissions: Schema.optionalKey(Permissions),
   budgets: Schema.optionalKey(Budgets)
 })

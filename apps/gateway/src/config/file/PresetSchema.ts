@@ -1,6 +1,7 @@
 import { McpCommand, McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { Agent } from "@bowline/domain/peer/Agent"
 import { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
+import { Webhooks } from "@bowline/domain/unstable/plan/Webhook"
 import { Schema } from "effect"
 import { PresetPermission } from "./CallerSchema.ts"
 
@@ -31,7 +32,8 @@ const FilePreset = Schema.Struct({
   model: Schema.optionalKey(Schema.String),
   preferences: Schema.optionalKey(GivenPreferences),
   instructions: Schema.optionalKey(Text(100_000)),
-  permissions: Schema.optionalKey(PresetPermission)
+  permissions: Schema.optionalKey(PresetPermission),
+  webhooks: Schema.optionalKey(Webhooks)
 })
 export type FilePreset = typeof FilePreset.Type
 

@@ -1,5 +1,6 @@
 import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { defaultPreset, noPreset } from "@bowline/runtime/unstable/config/Presets"
+import { isWebhookSecret, type Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import * as Admission from "@bowline/runtime/unstable/plan/Admission"
 import type { Issue } from "../setting/ConfigProblem.ts"
 import type { Texts } from "../setting/ReadSettings.ts"
@@ -18,12 +19,24 @@ export interface PresetSettings {
   /** With the `model` of the preset, which stands at `modelPath`. */
   readonly preferences: NonNullable<FilePreset["preferences"]>
   readonly modelPath: Issue["path"]
+  readonly webhooks: ReadonlyArray<Webhook>
 }
 
 const always = () => true
 
+/** Variables that do not hold what signs. */
+export const webhookIssues = (webhooks: ReadonlyArray<Webhook>, environment: Texts): ReadonlyArray<Issue> =>
+  webhooks.flatMap(({ secret_env_var: variable }, index) => {
+    if (variable === undefined || isWebhookSecret(environment[variable] ?? "")) return []
+    const expected = `Expected ${variable} to hold whsec_ and the secret's bytes in base64`
+    return [{ path: ["webhooks", index, "secret_env_var"], expected }]
+  })
+
 /** Everything that requests are refused for, too. Names of agents and servers alike stand in front of the names of tools. */
-const catalogIssues = ({ agents = [], mcp_servers = [], preferences = {} }: FilePreset, environment: Texts) => {
+const catalogIssues = (
+  { agents = [], mcp_servers = [], preferences = {}, webhooks = [] }: FilePreset,
+  environment: Texts
+) => {
   const asked = { question: "?", agents, mcp_servers: [], tools: [], history: [], metadata: {}, preferences }
   const rules = { allowsModel: always, allowsHost: always, allowsVariable: always, localTools: [] }
   const agentNames = new Set(agents.map(({ name }) => name))
@@ -31,6 +44,7 @@ const catalogIssues = ({ agents = [], mcp_servers = [], preferences = {} }: File
     ...Admission.check(asked, noPreset, rules).map(({ message, path }) => ({ path, expected: message })),
     ...agents.flatMap(({ auth }, index) => unsetVariables(["agents", index, "auth"], auth, environment)),
     ...mcpServerIssues(["mcp_servers"], mcp_servers, environment),
+    ...webhookIssues(webhooks, environment),
     ...mcp_servers.flatMap(({ name }, index) =>
       agentNames.has(name)
         ? [{ path: ["mcp_servers", index, "name"], expected: "Expected another name than that of an agent" }]
@@ -60,6 +74,7 @@ export const read = ({ agents = [], mcp_servers = [], presets = {} }: Lists, env
     wrong: ReadonlyArray<Issue>
   ): PresetSettings => {
     const { agents = [], description, instructions, mcp_servers = [], model, permissions, preferences = {} } = preset
+    const { webhooks = [] } = preset
     const found = [...wrong, ...catalogIssues(preset, environment)]
     if (model !== undefined && preferences.model !== undefined) found.push(twoModels)
     issues.push(...found.map((issue) => ({ ...issue, path: [...path, ...issue.path] })))
@@ -71,6 +86,7 @@ export const read = ({ agents = [], mcp_servers = [], presets = {} }: Lists, env
       agents,
       servers: toMcpServers(mcp_servers),
       preferences: model === undefined ? preferences : { ...preferences, model },
+      webhooks,
       modelPath: [...path, ...(model === undefined ? ["preferences"] : []), "model"]
     }
   }

@@ -5,29 +5,24 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
-import { Plans } from "@bowline/runtime/plan/Plans"
-import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import {
   type ClaimedTarget,
   type PushCursor,
   PushStore,
   type PushTarget,
-  type TargetKey,
   type TooManyPushTargets
 } from "@bowline/runtime/unstable/store/PushStore"
 import * as Sealing from "@bowline/runtime/unstable/store/Sealing"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { isOver } from "@bowline/runtime/unstable/store/TaskStore"
-import { Context, Effect, FiberMap, Latch, Layer, Option, Schema, Stream } from "effect"
+import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { HttpClient } from "effect/http"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
-import { logDropped, PushDelivery, type PushSecrets } from "./PushDelivery.ts"
+import { logDropped } from "../../push/Post.ts"
+import { Targets } from "../../push/Targets.ts"
+import { type PushSecrets, TaskDelivery } from "../../push/TaskDelivery.ts"
 import { follow } from "./TaskFollower.ts"
 import * as TaskReader from "./TaskReader.ts"
-
-/** How many targets one replica claims at once, and how long it waits before it looks again. */
-const batch = 100
-const interval = "3 seconds"
 
 const Secrets = Schema.fromJsonString(
   Schema.Struct({ token: Schema.optionalKey(Schema.String), credentials: Schema.optionalKey(Schema.String) })
@@ -60,15 +55,12 @@ export class PushNotifications extends Context.Service<
     PushNotifications,
     Effect.gen(function* () {
       const store = yield* PushStore
-      const plans = yield* Plans
-      const replica = yield* plans.replica
+      const { notifyBy, replica, restart } = yield* Targets
       const uuid = yield* UuidGenerator
       const { a2a } = yield* GatewayConfig
       // Without a configured key, what comes with credentials ends with this process: no other one can read them.
       const key = Option.getOrElse(yield* SecretKey, Sealing.newKey)
-      const wake = Latch.makeUnsafe(false)
-      const fibers = yield* FiberMap.make<TargetKey>()
-      if (a2a.hasPush) yield* keepNotifying(yield* makeNotify(store, key), { store, plans, replica, wake, fibers })
+      if (a2a.hasPush) yield* notifyBy("task", yield* makeNotify(store, key))
 
       return {
         list: store.list,
@@ -88,11 +80,10 @@ export class PushNotifications extends Context.Service<
             token === undefined && credentials === undefined
               ? null
               : Sealing.seal(JSON.stringify(secrets), belongsTo(task, { id, url }), key)
-          const target = { id, url, wire, scheme, secrets: sealed }
+          const target = { id, url, wire, scheme, secrets: sealed, webhook: null }
           yield* store.put(owner, task, target, { replica, cursor })
           // Another one may have had the id.
-          yield* FiberMap.remove(fibers, { task_id: task, id })
-          wake.openUnsafe()
+          yield* restart({ task_id: task, id })
           return target
         })
       }
@@ -117,7 +108,7 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
         yield* logDropped(claimed, "its credentials cannot be read: set BOWLINE_SECRET_KEY, the same on all replicas")
         return yield* store.drop(claimed)
       }
-      const delivery = new PushDelivery(client, store, claimed, secrets.value)
+      const delivery = new TaskDelivery(client, store, claimed, secrets.value)
       const opened = yield* TaskReader.begin(services, claimed.owner, claimed.task_id)
       const { fold } = opened
       const wire: Wire = claimed.target.wire === "0.3" || claimed.target.wire === "proto" ? "0.3" : "1.0"
@@ -145,39 +136,5 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
         Effect.catchCause((cause) => Effect.logWarning("push_failed", cause)),
         Effect.annotateLogs({ caller: owner, plan_id: task_id })
       )
-  )
-})
-
-interface Keeping {
-  readonly store: Pick<PushStore["Service"], "claim">
-  readonly plans: Pick<Plans["Service"], "isDraining">
-  readonly replica: ReplicaId
-  readonly wake: Latch.Latch
-  /** Those that notify a target. One that is claimed again, since other replicas had it meanwhile, takes the place of the former. */
-  readonly fibers: FiberMap.FiberMap<TargetKey>
-}
-
-/** Claims targets and notifies each in a fiber of its own, until the scope closes. */
-export const keepNotifying = Effect.fnUntraced(function* (
-  notify: (claimed: ClaimedTarget) => Effect.Effect<void>,
-  { fibers, plans, replica, store, wake }: Keeping
-) {
-  const claim = Effect.gen(function* () {
-    if (yield* plans.isDraining) return
-    for (const claimed of yield* store.claim(
-      replica,
-      Array.from(fibers, ([key]) => key),
-      batch
-    )) {
-      const { target, task_id } = claimed
-      yield* FiberMap.run(fibers, { task_id, id: target.id }, notify(claimed))
-    }
-  })
-  yield* claim.pipe(
-    Effect.catchCause((cause) => Effect.logWarning("push_failed", cause)),
-    Effect.andThen(Effect.timeoutOption(wake.await, interval)),
-    Effect.andThen(Effect.sync(() => wake.closeUnsafe())),
-    Effect.forever,
-    Effect.forkScoped
   )
 })

@@ -8,6 +8,7 @@ import type { Committed, PlanChange, PlanCommit, PlanStore } from "../../store/P
 import type { Memory } from "./Memory.ts"
 import { apply, coverage } from "./MemoryChanges.ts"
 import { prepare } from "./MemoryCreations.ts"
+import { tellWebhooks } from "./MemoryWebhooks.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
 
 /** Whether the history that the compactions summarise is still the session's. */
@@ -49,11 +50,12 @@ const noticeOf = ({ guard, session_id }: PlanCommit, { _tag }: PlanChange): Read
   return _tag === "HandedOver" && guard._tag === "Queued" ? [{ _tag: "PlansLeft" }] : []
 }
 
-/** Writes a commit, or nothing of it. Says whether it was written, was written before, or why it is not. */
+/** Writes a commit, or nothing of it, and adds what others are to hear. Says whether it was written, was written before, or why it is not. */
 const write = Effect.fnUntraced(function* (
   memory: Memory,
   commit: PlanCommit,
-  at: string
+  at: string,
+  told: Array<Notice>
 ): Effect.fn.Return<"written" | "known" | Exclude<Committed, "behind">> {
   const { plan_id, session_id, guard, changes, events, inbox } = commit
   const record = memory.plans.get(plan_id)
@@ -75,6 +77,8 @@ const write = Effect.fnUntraced(function* (
   memory.grow(session, [changes, events])
   memory.touch(session)
   for (const create of creates) create()
+  if (tellWebhooks(memory, plan_id, changes, Date.parse(at))) told.push({ _tag: "DeliveriesDue" })
+  told.push(...changes.flatMap((change) => noticeOf(commit, change)))
   return "written"
 })
 
@@ -84,9 +88,8 @@ export const makeCommit = (memory: Memory, notices: Notices["Service"]): PlanSto
     const committed = new Map<PlanId, Committed>()
     const told: Array<Notice> = []
     for (const commit of batch) {
-      const result = yield* write(memory, commit, at)
-      if (result === "written") told.push(...commit.changes.flatMap((change) => noticeOf(commit, change)))
-      else if (result !== "known") committed.set(commit.plan_id, result)
+      const result = yield* write(memory, commit, at, told)
+      if (result !== "written" && result !== "known") committed.set(commit.plan_id, result)
       const { inbox } = commit
       const count = memory.plans.get(commit.plan_id)?.inboxCount
       if (inbox !== undefined && !committed.has(commit.plan_id) && count !== inbox.seen) {

@@ -9,6 +9,7 @@ import { summary } from "../../store/StoredAgent.ts"
 import { makePlan, makeSession, type Memory } from "./Memory.ts"
 import { append, apply } from "./MemoryChanges.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
+import { addWebhooks } from "./MemoryWebhooks.ts"
 import { dropReplaced } from "./MemorySessions.ts"
 
 /** How long a replica counts as alive before its first renewal. */
@@ -85,6 +86,7 @@ export const prepare = Effect.fnUntraced(function* (
     record.events.push(...fromEvents(1, createdAt, [{ event: "session", data: { external_session_id, created } }]))
     memory.plans.set(plan_id, record)
     memory.takeKey(plan)
+    addWebhooks(memory, plan, before?.plan.plan_id)
     const fence = leaseTo(memory, record, session, plan, now)
     session.plans.add(plan_id)
     session.open.add(record)

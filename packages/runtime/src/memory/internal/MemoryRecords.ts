@@ -5,6 +5,7 @@ import type { AbortReason, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool, Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
+import type { DeliveryState, WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -14,7 +15,7 @@ import type { EventRow } from "../../store/EventRow.ts"
 import type { Settlement } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
-import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
+import type { ClaimedTarget, DueDelivery, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -118,6 +119,18 @@ export interface PushRecord extends Pick<ClaimedTarget, "owner" | "task_id" | "t
   fence: number
   replica: ReplicaId
   isOver: boolean
+  /** Of a webhook. */
+  events: ReadonlyArray<WebhookEvent>
+  readonly deliveries: Array<DeliveryRecord>
+}
+
+export interface DeliveryRecord extends Omit<DueDelivery, "dueInMs"> {
+  state: DeliveryState
+  tries: number
+  last_status: number | null
+  failing_since: number | null
+  /** By the clock of the store. */
+  nextTryAt: number
 }
 
 /** Whose an effect is. */

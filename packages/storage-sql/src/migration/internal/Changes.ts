@@ -403,3 +403,29 @@ export const effects: Steps = [
   `create index if not exists effects_of_task on effects (task_id)`,
   `create index if not exists effects_expiry on effects (expires_at)`
 ]
+
+/**
+ * Webhooks are places to notify that the version before takes for over: no replica reads their plans. A commit that ends a plan, or opens a wait, adds their
+ * deliveries.
+ */
+export const webhooks: Steps = [
+  `alter table push_targets
+    add column if not exists events text[],
+    add column if not exists webhook json`,
+  `create table if not exists deliveries (
+    task_id text collate "C" not null,
+    target text collate "C" not null,
+    ordinal bigint not null generated always as identity,
+    event text not null,
+    at timestamptz(3) not null,
+    wait json,
+    state text not null default 'pending',
+    tries int not null default 0,
+    last_status int,
+    failing_since timestamptz(3),
+    next_try_at timestamptz(3) not null default now(),
+    primary key (task_id, target, ordinal),
+    foreign key (task_id, target) references push_targets on delete cascade
+  )`,
+  `create index if not exists deliveries_due on deliveries (next_try_at) where state = 'pending'`
+]

@@ -1,4 +1,5 @@
 import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
+import { toldBy } from "@bowline/runtime/unstable/store/ToldWebhooks"
 import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
 import {
@@ -98,6 +99,24 @@ interface CompactionRow {
   readonly prior_seq: number
 }
 
+/** What the webhooks of a plan are told, in this order. */
+interface ToldRow {
+  readonly plan_id: string
+  readonly position: number
+  readonly event: string
+  /** Null for now. */
+  readonly at: string | null
+  readonly wait: string | null
+}
+
+const toldOf = ({ changes, plan_id }: PlanCommit): ReadonlyArray<Omit<ToldRow, "position">> =>
+  toldBy(changes).map(({ at = null, event, wait }) => ({
+    plan_id,
+    event,
+    at,
+    wait: wait === null ? null : JSON.stringify(wait)
+  }))
+
 /** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
@@ -112,6 +131,7 @@ export interface BatchRows {
   readonly ended: ReadonlyArray<EndedWaitRow>
   readonly claims: ReadonlyArray<ClaimRow>
   readonly effects: ReadonlyArray<EffectRow>
+  readonly told: ReadonlyArray<ToldRow>
 }
 
 const unchangedPlan = {
@@ -322,6 +342,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
     ended: merged.flatMap(({ ended }) => ended),
     claims: merged.flatMap(({ claims }) => claims),
     // A call that follows another one takes its row over.
-    effects: merged.flatMap(({ effects }) => effects).filter(({ task_id }) => !followed.has(task_id))
+    effects: merged.flatMap(({ effects }) => effects).filter(({ task_id }) => !followed.has(task_id)),
+    told: batch.flatMap(toldOf).map((row, position) => ({ ...row, position }))
   }
 }

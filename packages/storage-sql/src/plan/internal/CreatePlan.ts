@@ -6,6 +6,7 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { type NewPlan, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { newPrior } from "@bowline/runtime/unstable/store/PriorSummaries"
+import { webhookWire } from "@bowline/runtime/unstable/store/PushStore"
 import { summary } from "@bowline/runtime/unstable/store/StoredAgent"
 import { Duration, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
@@ -79,6 +80,7 @@ const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => 
   const named = request.session_id ?? null
   const now = fromMillis(plan.createdAt)
   const agents = request.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(summary(agent)) }))
+  const webhooks = plan.webhooks.map((webhook, position) => ({ ...webhook, position }))
   const mayHold = leaseTtl !== undefined
   return sql<CreatedRow>`
 with seen as materialized (
@@ -136,7 +138,18 @@ with seen as materialized (
   insert into replicas (id, expires_at, parks, seals, channel)
   select ${replica}, clock_timestamp() + interval '10 seconds', true, true, '' from plan
   on conflict do nothing
-), touched as (
+${
+  webhooks.length === 0
+    ? sql``
+    : sql`), webhooks as (
+  insert into push_targets (task_id, id, owner, url, wire, secrets, replica, fence, plan, seq, is_over, events, webhook)
+  select plan.id, 'webhook_' || w.position, ${caller}, w.url, ${webhookWire}, w.secrets, ${replica}, 0, 0, 0, true,
+    array(select json_array_elements_text(w.events)), w.settings
+  from plan, json_to_recordset(${JSON.stringify(webhooks)}::json) as w(
+    position int, url text, secrets text, events json, settings json)
+  order by w.position
+`
+}), touched as (
   update sessions s set last_active_at = ${now}::timestamptz, expires_at = ${expiresAt(sql, plan, limits, sql`s.ttl_ms`)},
     fence = coalesce((select fence from leased), s.fence)
   from locked, plan where s.id = locked.id
@@ -245,3 +258,9 @@ export const createPlan = Effect.fnUntraced(function* (sql: SqlClient.SqlClient,
   const [row] = isPlain ? yield* insertPlan(sql, plan, limits) : []
   return yield* row === undefined ? createInSteps(sql, plan, limits) : toSession(plan, limits, row)
 })
+
+/** The webhooks of a plan are those of the plan that continues it, too. */
+export const copyWebhooks = (sql: SqlClient.SqlClient, from: PlanId, { plan_id, replica }: NewPlan) => sql`
+insert into push_targets (task_id, id, owner, url, wire, secrets, replica, fence, plan, seq, is_over, events, webhook)
+select ${plan_id}, id, owner, url, wire, secrets, ${replica}, 0, 0, 0, true, events, webhook
+from push_targets where task_id = ${from} and events is not null order by ordinal`

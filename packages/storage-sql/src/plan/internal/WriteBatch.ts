@@ -7,10 +7,10 @@ import { type BatchRows, batchRows } from "./BatchRows.ts"
 
 type Sql = SqlClient.SqlClient
 
-/** What is to be known of a plan's commit; or a session that was released, if another replica is alive and may wait for it. */
+/** What is to be known of a plan's commit; a session that was released, if another replica is alive and may wait for it; or that webhooks have deliveries. */
 type Written =
   | { readonly plan_id: PlanId; readonly committed: Committed; readonly released: null }
-  | { readonly plan_id: null; readonly released: SessionId }
+  | { readonly plan_id: null; readonly released: SessionId | null }
 
 /**
  * A whole batch as one statement: one round trip, and a transaction by itself. What a batch has no rows for is left out.
@@ -20,6 +20,7 @@ type Written =
  *                                        ├── tasks
  *                                        ├── effects
  *                                        ├── waits, inbox
+ *                                        ├── deliveries
  *                                        ├── compactions
  *                                        ├── ending ── released
  *                                        └── sessions ── messages
@@ -44,8 +45,21 @@ export const writeBatch = (
   sessionTtl: Duration.Duration
 ): Statement.Statement<Written> => {
   const rows = batchRows(batch)
-  const { guards, events, plans, messages, compactions, started, changed, waits, entries, ended, claims, effects } =
-    rows
+  const {
+    guards,
+    events,
+    plans,
+    messages,
+    compactions,
+    started,
+    changed,
+    waits,
+    entries,
+    ended,
+    claims,
+    effects,
+    told
+  } = rows
   const touchesSessions =
     compactions.length > 0 ||
     guards.some((guard) => guard.messages > 0 || guard.settled_at !== null || guard.until !== null)
@@ -70,6 +84,7 @@ export const writeBatch = (
     ...when(compactions.length > 0, compactMessages),
     ...when(touchesSessions, () => updateSessions(sql, rows, sessionTtl)),
     ...when(messages.length > 0, insertMessages),
+    ...when(told.length > 0, tellWebhooks),
     ...when(isReleasing, releaseLeases)
   ]
 
@@ -93,7 +108,8 @@ ${
 select null, null, r.session_id from released r
 where exists (select from replicas other where other.id <> r.replica and other.expires_at > now())`
     : sql``
-}`
+}
+${told.length > 0 ? sql`union all select null, null, null where exists (select from told_webhooks)` : sql``}`
 }
 
 const rowsOf = (sql: Sql, list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
@@ -340,6 +356,16 @@ const insertMessages = (sql: Sql, { messages }: BatchRows) => sql`new_messages a
     plan_id text, position int, id text, role text, parts text, created_at timestamptz)
   join fresh f on f.plan_id = m.plan_id
   join changed_sessions s on s.id = f.session_id
+)`
+
+const tellWebhooks = (sql: Sql, { told }: BatchRows) => sql`told_webhooks as (
+  insert into deliveries (task_id, target, event, wait, at)
+  select t.task_id, t.id, e.event, e.wait::json, coalesce(e.at, now())
+  from ${rowsOf(sql, told)} as e(plan_id text, position int, event text, at timestamptz, wait text)
+  join fresh f on f.plan_id = e.plan_id
+  join push_targets t on t.task_id = f.plan_id and e.event = any(t.events)
+  order by t.ordinal, e.position
+  returning 1
 )`
 
 const releaseLeases = (sql: Sql) => sql`ending as materialized (

@@ -1,11 +1,21 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
-import { maxTargets, PushStore, type PushTarget, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
+import { type PlanChange, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import {
+  maxTargets,
+  type NewWebhook,
+  PushStore,
+  type PushTarget,
+  TooManyPushTargets,
+  type Tried
+} from "@bowline/runtime/unstable/store/PushStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
+import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
 
@@ -16,7 +26,8 @@ const target = (id: string): PushTarget => ({
   url: `http://${id}.test/`,
   wire: "1.0",
   scheme: "Bearer",
-  secrets: "sealed"
+  secrets: "sealed",
+  webhook: null
 })
 
 /** A task that is notified at these places by a replica of its own. */
@@ -33,6 +44,26 @@ const claimed = Effect.fnUntraced(function* (task: PlanId, replica: ReplicaId, r
   const keys = running.map((id) => ({ task_id: task, id }))
   const all = yield* (yield* PushStore).claim(replica, keys, 10_000)
   return all.filter(({ task_id }) => task_id === task)
+})
+
+const delivered: Tried = { state: "delivered", status: 204, failing_since: null, retryInMs: 0, isGone: false }
+
+/** A plan that has two webhooks: one is told of ends and approvals, the other one of ends. `commit` is one of its plan, with an event of this number. */
+const givenWebhooks = Effect.gen(function* () {
+  const webhook = (url: string, ...events: ReadonlyArray<WebhookEvent>): NewWebhook => ({
+    url,
+    events: ["plan.completed", ...events],
+    secrets: "sealed",
+    settings: { secret_env_var: null, has_final: false, is_configured: false }
+  })
+  const held = yield* Given.createHeld({
+    webhooks: [webhook("http://a.test/", "approval.requested"), webhook("http://b.test/")]
+  })
+  const { caller: owner, plan_id: task, replica } = held.plan
+  const commit = Effect.fnUntraced(function* (changes: ReadonlyArray<PlanChange>, seq: number) {
+    return Given.commitOf(held, changes, [Given.row(seq, "step")])
+  })
+  return { held, commit, owner, task, replica, session_id: held.session_id }
 })
 
 export const pushCases: ReadonlyArray<StoreCase> = [
@@ -137,6 +168,114 @@ export const pushCases: ReadonlyArray<StoreCase> = [
       yield* Given.finish(held)
       assert.equal(yield* (yield* SessionStore).delete(session_id), true)
       assert.deepEqual(yield* (yield* PushStore).list(owner, task), [])
+    })
+  },
+  {
+    title: "tells webhooks of a plan its end and the waits that begin, each event once, in order, to one replica",
+    test: Effect.gen(function* () {
+      const store = yield* PushStore
+      const { commit, owner, task, replica } = yield* givenWebhooks
+      assert.deepEqual(yield* store.list(owner, task), [])
+      assert.deepEqual(yield* claimed(task, replica), [])
+      const task_id = yield* Given.newTask
+      const waits = yield* commit([Given.waitOpened(task_id)], 2)
+      yield* (yield* PlanStore).commit([waits])
+      yield* (yield* PlanStore).commit([waits])
+      yield* (yield* PlanStore).commit([yield* commit([Given.settled()], 3)])
+      const events = (yield* store.deliveries(owner, task)).map(({ event, state, url }) => [url, event, state])
+      assert.deepEqual(events, [
+        ["http://a.test/", "approval.requested", "pending"],
+        ["http://a.test/", "plan.completed", "pending"],
+        ["http://b.test/", "plan.completed", "pending"]
+      ])
+      assert.deepEqual(yield* store.deliveries(yield* Given.newOwner, task), [])
+      const [first, second, ...more] = yield* claimed(task, replica)
+      assert(first !== undefined && second !== undefined)
+      assert.deepEqual(more, [])
+      assert.deepEqual(yield* claimed(task, replica, ["webhook_0", "webhook_1"]), [])
+      const next = Option.getOrThrow(yield* store.nextDelivery(first))
+      assert.equal(next.event, "approval.requested")
+      assert.deepEqual(next.wait, {
+        task_id,
+        kind: "approval",
+        tool: "rigger_ask",
+        agent: "rigger \u0000",
+        expires_at: Given.farOff
+      })
+      assert.equal(yield* store.tried(first, next.delivery_id, delivered), true)
+      const last = Option.getOrThrow(yield* store.nextDelivery(first))
+      assert.deepEqual([last.event, last.wait, last.at, last.tries], ["plan.completed", null, Given.later, 0])
+      assert.equal(yield* store.tried(first, last.delivery_id, delivered), true)
+      assert.deepEqual(yield* store.nextDelivery(first), Option.none())
+      assert.deepEqual(
+        (yield* claimed(task, replica)).map(({ target }) => target.id),
+        ["webhook_1"]
+      )
+    })
+  },
+  {
+    title: "tries a delivery to a webhook again when it is due, not before, and drops the others of one that is gone",
+    test: Effect.gen(function* () {
+      const store = yield* PushStore
+      const { commit, owner, task, replica } = yield* givenWebhooks
+      const plans = yield* PlanStore
+      yield* plans.commit([yield* commit([Given.waitOpened(yield* Given.newTask)], 2)])
+      const [first] = yield* claimed(task, replica)
+      assert(first !== undefined)
+      const due = Option.getOrThrow(yield* store.nextDelivery(first))
+      const failing = { ...delivered, state: "pending", status: 503, failing_since: 7_000 } as const
+      assert.equal(yield* store.tried(first, due.delivery_id, { ...failing, retryInMs: 60_000 }), true)
+      yield* plans.commit([yield* commit([Given.settled()], 3)])
+      // The end is due, and has to wait for what came before.
+      const [again] = yield* claimed(task, replica, ["webhook_1"])
+      assert(again !== undefined)
+      assert.equal(yield* store.tried(first, due.delivery_id, delivered), false)
+      const waiting = Option.getOrThrow(yield* store.nextDelivery(again))
+      assert.deepEqual([waiting.delivery_id, waiting.tries, waiting.failing_since], [due.delivery_id, 1, 7_000])
+      assert(waiting.dueInMs > 30_000 && waiting.dueInMs <= 60_000)
+      assert.equal(yield* store.tried(again, due.delivery_id, { retryInMs: waiting.dueInMs }), true)
+      assert.deepEqual(yield* claimed(task, replica, ["webhook_1"]), [])
+      const other = yield* Given.newReplica
+      assert.deepEqual(yield* store.retry(yield* Given.newOwner, task, due.delivery_id, other), Option.none())
+      assert.deepEqual(yield* store.retry(owner, task, "delivery_1", other), Option.none())
+      const retried = Option.getOrThrow(yield* store.retry(owner, task, due.delivery_id, other))
+      assert.deepEqual([retried.state, retried.tries, retried.last_status], ["pending", 1, 503])
+      yield* (yield* LeaseStore).renew(other, Given.ttl)
+      const [mine] = (yield* claimed(task, other)).filter(({ target }) => target.id === "webhook_0")
+      assert(mine !== undefined)
+      assert.equal(
+        yield* store.tried(mine, due.delivery_id, { ...delivered, state: "dropped", status: 410, isGone: true }),
+        true
+      )
+      const states = (yield* store.deliveries(owner, task)).map(({ last_status, next_try_at, state, tries, url }) => {
+        return [url, state, tries, last_status, next_try_at === null]
+      })
+      assert.deepEqual(states, [
+        ["http://a.test/", "dropped", 2, 410, true],
+        ["http://a.test/", "dropped", 0, null, true],
+        ["http://b.test/", "pending", 0, null, false]
+      ])
+    })
+  },
+  {
+    title: "gives the webhooks of a plan to the plan that continues it, and deletes them with the session",
+    test: Effect.gen(function* () {
+      const store = yield* PushStore
+      const { commit, owner, task, replica, session_id } = yield* givenWebhooks
+      const given = yield* Given.newPlan({ owner, replica })
+      const request = { ...given.request, session_id: ExternalSessionId.make(session_id) }
+      const plan = { ...given, request, leaseTtl: undefined }
+      const end = [Given.settled(), { _tag: "Continued", plan } as const, { _tag: "Released" } as const]
+      yield* (yield* PlanStore).commit([yield* commit(end, 2)])
+      assert.equal((yield* store.deliveries(owner, task)).length, 2)
+      yield* Given.finish(yield* Given.hold({ plan, session_id, guard: { _tag: "Queued", replica, fence: 0 } }))
+      const told = (yield* store.deliveries(owner, plan.plan_id)).map(({ event, url }) => [url, event])
+      assert.deepEqual(told, [
+        ["http://a.test/", "plan.completed"],
+        ["http://b.test/", "plan.completed"]
+      ])
+      assert.equal(yield* (yield* SessionStore).delete(session_id), true)
+      assert.deepEqual(yield* store.deliveries(owner, task), [])
     })
   }
 ]

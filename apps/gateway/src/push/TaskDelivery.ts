@@ -3,8 +3,9 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { LeaseLost } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { ClaimedTarget, PushCursor, PushProgress, PushStore } from "@bowline/runtime/unstable/store/PushStore"
 import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
-import { Clock, Data, Effect, Option, Schedule, Stream } from "effect"
-import { HttpBody, type HttpClient, HttpClientRequest } from "effect/http"
+import { Clock, Effect, Option, Schedule } from "effect"
+import type { HttpClient } from "effect/http"
+import { type Gone, logDropped, post } from "./Post.ts"
 
 const notifications = counter({
   name: "bowline.push.notifications",
@@ -13,19 +14,10 @@ const notifications = counter({
   labels: { result: ["delivered", "failed", "dropped", "gone"] }
 })
 
-/** How long a receiver may take for one notification. */
-const timeout = "10 seconds"
-
 /** How long the same notification is tried. */
 const patienceMs = 3_600_000
 
 const delays = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("5 minutes")])
-
-/** The receiver did not take the notification. */
-class NotTaken extends Data.TaggedError("NotTaken")<{ readonly reason: string }> {}
-
-/** The receiver wants no more notifications: its place is deleted. */
-export class Gone extends Data.TaggedError("Gone") {}
 
 /** What a receiver authenticates the gateway by. */
 export interface PushSecrets {
@@ -40,15 +32,11 @@ const headersOf = ({ scheme, wire }: ClaimedTarget["target"], { credentials, tok
   ...(token !== undefined && { "x-a2a-notification-token": token })
 })
 
-/** A connection with an unread answer cannot be used again, but nobody needs a large one. */
-const discard = <E>(body: Stream.Stream<Uint8Array, E>) =>
-  body.pipe(Stream.take(8), Stream.runDrain, Effect.timeoutOption("1 second"), Effect.ignore)
-
 /**
  * The notifications of one target, in order. Before each attempt it checks that the target is still this replica's, and it stores how far
  * the target is behind each one.
  */
-export class PushDelivery {
+export class TaskDelivery {
   readonly #client: HttpClient.HttpClient
   readonly #store: PushStore["Service"]
   readonly #claimed: ClaimedTarget
@@ -81,7 +69,10 @@ export class PushDelivery {
   /** Returns when the receiver has taken the notification, or when it is dropped after an hour. */
   readonly send = (body: Metadata): Effect.Effect<void, Gone | LeaseLost | StorageError> =>
     Effect.gen({ self: this }, function* () {
-      const attempt = Effect.andThen(this.#write, this.#post(JSON.stringify(body)))
+      const attempt = Effect.andThen(
+        this.#write,
+        post(this.#client, this.#claimed.target.url, JSON.stringify(body), this.#headers)
+      )
       yield* attempt.pipe(
         Effect.tapErrorTag("NotTaken", () => this.#fail),
         Effect.retry({
@@ -124,34 +115,4 @@ export class PushDelivery {
   #drop(reason: string): Effect.Effect<void> {
     return Effect.andThen(notifications.update(1, { result: "dropped" }), logDropped(this.#claimed, reason))
   }
-
-  #post(body: string): Effect.Effect<void, NotTaken | Gone> {
-    const request = HttpClientRequest.post(this.#claimed.target.url).pipe(
-      HttpClientRequest.setBody(HttpBody.text(body, this.#headers["content-type"])),
-      HttpClientRequest.setHeaders(this.#headers)
-    )
-    return this.#client.execute(request).pipe(
-      Effect.flatMap(({ status, stream }) => Effect.as(discard(stream), status)),
-      Effect.mapError(
-        ({ reason }) => new NotTaken({ reason: reason.cause instanceof Error ? reason.cause.message : reason._tag })
-      ),
-      Effect.timeoutOrElse({
-        duration: timeout,
-        orElse: () => Effect.fail(new NotTaken({ reason: "no answer within 10 s" }))
-      }),
-      Effect.flatMap((status): Effect.Effect<void, NotTaken | Gone> => {
-        if (status >= 200 && status < 300) return Effect.void
-        return Effect.fail(status === 410 ? new Gone() : new NotTaken({ reason: `the receiver answered ${status}` }))
-      })
-    )
-  }
 }
-
-/** Says that a notification will not arrive. A URL may hold a secret: only its host is shown. */
-export const logDropped = ({ owner, target, task_id }: ClaimedTarget, reason: string): Effect.Effect<void> =>
-  Effect.annotateLogs(Effect.logWarning("push_dropped"), {
-    caller: owner,
-    plan_id: task_id,
-    host: URL.canParse(target.url) ? new URL(target.url).host : "",
-    reason
-  })

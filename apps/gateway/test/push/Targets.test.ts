@@ -4,12 +4,12 @@ import type { ClaimedTarget, PushStore, TargetKey } from "@bowline/runtime/unsta
 import { assert, it } from "@effect/vitest"
 import { Effect, FiberMap, Latch } from "effect"
 import { TestClock } from "effect/testing"
-import { keepNotifying } from "../../../src/edge/a2a/PushNotifications.ts"
+import { keepNotifying } from "../../src/push/Targets.ts"
 
 const target: ClaimedTarget = {
   owner: CallerName.make("ann"),
   task_id: PlanId.make("plan_00000000-0000-0000-0000-000000000001"),
-  target: { id: "one", url: "http://a.test/", wire: "1.0", scheme: null, secrets: null },
+  target: { id: "one", url: "http://a.test/", wire: "1.0", scheme: null, secrets: null, webhook: null },
   cursor: { plan: 0, seq: 0 },
   failing_since: null,
   fence: 1
@@ -29,7 +29,7 @@ it.effect("a target that comes back while its former notifications still run is 
       )
     const fibers = yield* FiberMap.make<TargetKey>()
     const wake = Latch.makeUnsafe(false)
-    yield* keepNotifying(notify, {
+    yield* keepNotifying(() => notify, {
       store: { claim },
       plans: { isDraining: Effect.succeed(false) },
       replica: "replica_a",

@@ -8,7 +8,7 @@ import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Layer, Logger, Option } from "effect"
 import { HttpClient } from "effect/http"
-import { PushDelivery } from "../../../src/edge/a2a/PushDelivery.ts"
+import { TaskDelivery } from "../../src/push/TaskDelivery.ts"
 
 const body = { statusUpdate: { taskId: "t" } }
 
@@ -26,11 +26,11 @@ const receiver = Effect.fnUntraced(function* (answer: (count: number) => Effect.
   const { caller: owner, plan_id: task, replica } = held.plan
   const store = yield* PushStore
   const client = yield* HttpClient.HttpClient
-  const target = { id: "a", url: `${url}/hook`, wire: "1.0", scheme: "Basic", secrets: null }
+  const target = { id: "a", url: `${url}/hook`, wire: "1.0", scheme: "Basic", secrets: null, webhook: null }
   yield* store.put(owner, task, target, { replica, cursor: { plan: 0, seq: 0 } })
   const claim = Effect.map(store.claim(replica, [], 10), ([claimed]) => claimed as ClaimedTarget)
   const deliver = (claimed: ClaimedTarget) =>
-    new PushDelivery(client, store, claimed, { token: "the token", credentials: "dXNlcg==" })
+    new TaskDelivery(client, store, claimed, { token: "the token", credentials: "dXNlcg==" })
   return { times, requests, store, owner, task, claim, deliver }
 })
 
