@@ -68,6 +68,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "worker",
     "egress",
     "http",
+    "push",
     "edge",
     "page",
     "route",

@@ -16,6 +16,7 @@ import * as ServeCommand from "./ServeCommand.ts"
 import { sessions } from "./SessionsCommand.ts"
 import { tail } from "./TailCommand.ts"
 import { waiting } from "./WaitingCommand.ts"
+import { webhooks } from "./WebhooksCommand.ts"
 
 /** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
 const check = Command.make("check", ServeCommand.own, (own) =>
@@ -44,6 +45,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     answer,
     sessions,
     credentials,
+    webhooks,
     check,
     doctor
   ])

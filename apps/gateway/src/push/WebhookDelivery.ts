@@ -9,8 +9,8 @@ import { type ClaimedTarget, type DueDelivery, PushStore, type Tried } from "@bo
 import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Clock, Effect, Option, Random, Redacted, Result } from "effect"
 import { HttpClient } from "effect/http"
-import { createHmac } from "node:crypto"
 import { logDropped, post } from "./Post.ts"
+import { signWith } from "./Signature.ts"
 import type { Notify } from "./Targets.ts"
 
 const deliveries = counter({
@@ -32,11 +32,6 @@ const waitHere = 5_000
 interface Signing {
   readonly sign: (text: string) => string
   readonly headers: Readonly<Record<string, string>>
-}
-
-const withSecret = (secret: string) => {
-  const key = Buffer.from(secret.slice("whsec_".length), "base64")
-  return (text: string) => `v1,${createHmac("sha256", key).update(text).digest("base64")}`
 }
 
 /** What is told of a plan: ids, and its answer only where the webhook wants it. */
@@ -79,7 +74,7 @@ export const makeNotify = Effect.fnUntraced(function* (configured: (url: string)
     const { headers = {}, secret } = ours === undefined ? opened.value : PlanWebhooks.secretsOf(ours)
     const variable = ours === undefined ? secret_env_var : ours.secret_env_var
     const named = variable == null ? secret : Option.getOrUndefined(Option.map(yield* get(variable), Redacted.value))
-    if (named !== undefined && isWebhookSecret(named)) return Result.succeed({ sign: withSecret(named), headers })
+    if (named !== undefined && isWebhookSecret(named)) return Result.succeed({ sign: signWith(named), headers })
     if (variable != null) return Result.fail(`${variable} does not hold whsec_ and the secret's bytes in base64`)
     return Result.fromOption(identity, () => "the gateway has no key to sign with: set BOWLINE_DID_SEED").pipe(
       Result.map(({ sign }) => ({

@@ -4,7 +4,7 @@ import { Context, Duration, Layer } from "effect"
 import type { AttemptTimers } from "../provider/Attempt.ts"
 import { type ModelOverrides, noOverrides } from "../provider/ModelTable.ts"
 
-export type { AttemptTimers, ModelOverrides }
+export type { AttemptTimers, ModelOverrides, Webhook }
 
 /** When calls of a plan lead nowhere. 0 switches a rule off. */
 export interface LoopLimits {
