@@ -30,8 +30,7 @@ interface Told {
 }
 
 /** The body of a delivery, if the library that others use takes its signature. */
-const verified = ({ body, headers }: Host.HostRequest, by = secret) =>
-  new Webhook(by).verify(body, headers as Record<string, string>) as Told
+const verified = ({ body, headers }: Host.HostRequest, by = secret) => new Webhook(by).verify(body, headers) as Told
 
 const ask = (url: string, fields: object) => post(`${url}/plan`, { question: "Hi", ...fields })
 
