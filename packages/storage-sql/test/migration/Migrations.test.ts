@@ -63,7 +63,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 34, name: "wait_ends" },
         { migration_id: 35, name: "channels" },
         { migration_id: 36, name: "take_overs" },
-        { migration_id: 37, name: "effects" }
+        { migration_id: 37, name: "effects" },
+        { migration_id: 38, name: "webhooks" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`
