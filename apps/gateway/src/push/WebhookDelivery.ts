@@ -10,7 +10,7 @@ import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Clock, Effect, Option, Random, Redacted, Result } from "effect"
 import { HttpClient } from "effect/http"
 import { logDropped, post } from "./Post.ts"
-import { signWith } from "./Signature.ts"
+import { signWith } from "./WebhookSignature.ts"
 import type { Notify } from "./Targets.ts"
 
 const deliveries = counter({
