@@ -207,6 +207,7 @@ export const sound: Observed = {
       after: 0,
       began: { at: 0, order: 2 },
       frames: plan.frames.map((frame, index) => ({ frame, at: 600, order: 60 + index })),
+      readMs: 0,
       pings: [],
       ended: { at: 600, order: 80, how: "done" }
     }

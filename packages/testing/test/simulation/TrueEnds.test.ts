@@ -169,6 +169,19 @@ describe("the end of a plan", () => {
     })
   }
 
+  it("may be the disconnect of a slow reader, who learns behind the next frame that the network was reset", () => {
+    const left = aborted("disconnect")(preferences({ on_disconnect: "cancel" })(sound))
+    const broken = (readMs: number) =>
+      sound.readers.map((one) => ({
+        ...one,
+        readMs,
+        frames: [],
+        ended: { at: 718, order: 99, how: "broken" as const }
+      }))
+    assert.deepStrictEqual(trueEnd({ ...left, readers: broken(383) }), [])
+    assert.lengthOf(trueEnd({ ...left, readers: broken(1) }), 1)
+  })
+
   for (const code of ["internal", "hops_exceeded", "provider_unknown", "provider_bad_request"]) {
     it(`is never ${code} in a world that does not cause it`, () => {
       assert.lengthOf(trueEnd(failed(code)(sound)), 1)

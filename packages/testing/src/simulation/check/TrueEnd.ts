@@ -19,9 +19,12 @@ const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boo
         !wasHindered(observed, name, began.at, end.at) &&
         !observed.replicas.some((one) => one.replica === name && one.deaf.some(({ from }) => from < end.at))
     )
-  // The gateway has ended the stream of this reader, who learns it a moment later.
-  const isSentAway = ({ ended }: ObservedReader) =>
-    ended !== undefined && ended.how !== "done" && Math.abs(ended.at - end.at) < 100
+  // The gateway, or the network, has ended the stream of this reader, who learns it a moment later: behind the frames that it takes its time for.
+  const isSentAway = ({ ended, frames, readMs }: ObservedReader) => {
+    if (ended === undefined || ended.how === "done") return false
+    const waiting = 1 + frames.filter(({ order }) => order > end.order).length
+    return Math.abs(ended.at - end.at) < 100 + readMs * waiting
+  }
   const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
   const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))

@@ -46,6 +46,7 @@ export class Reading {
       plan_id: reader.progress.plan ?? nobody,
       replica: replica.name,
       after: reader.progress.seen,
+      readMs: reader.readMs,
       began: world.moment(),
       frames: [],
       pings: [],

@@ -53,6 +53,8 @@ export interface ObservedReader {
   readonly replica: string
   /** The last `seq` that it had seen before. */
   readonly after: number
+  /** How long it takes for each frame, in milliseconds. */
+  readonly readMs: number
   /** When its replica had answered. */
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
