@@ -1,5 +1,6 @@
 import { SessionId } from "@bowline/domain/session/Session"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import { stall } from "@bowline/testing/http/Move"
 import { callTool, error, errorChunk, say, think, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
@@ -154,6 +155,19 @@ describe("Asker", () => {
       const retries = (next: string) => Array.from({ length: 3 }, () => [next, true])
       assert.deepStrictEqual(waits, [...retries(model), ["scripted/other", false], ...retries("scripted/other")])
     }).pipe(provide(() => [error(500)]))
+  )
+
+  it.effect("gives a fallback model its one retry after silence, though the first model has used up its own", () =>
+    Effect.gen(function* () {
+      const { learned, listener } = listening()
+      const models = [model, "scripted/other"]
+      const asking = yield* (yield* Asker).begin({ ...subject, models, endsAt: Infinity }, listener)
+      const asked = yield* Effect.forkChild(Effect.result(asking.ask(() => Effect.succeed(question))))
+      yield* TestClock.adjust("1 hour")
+      assert.deepInclude(yield* Fiber.join(asked), { _tag: "Failure" })
+      const targets = learned.flatMap(([what, , , next]) => (what === "retrying" ? [next] : []))
+      assert.deepStrictEqual(targets, [model, "scripted/other", "scripted/other"])
+    }).pipe(provide(() => [stall]))
   )
 
   it.effect("asks a question that was refused as too long once more, if it can be made shorter", () =>

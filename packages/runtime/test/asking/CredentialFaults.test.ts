@@ -32,12 +32,11 @@ const world = (seed: string, plansOfEach: number) => {
   const ends = new Map<string, number>()
   let asked = 0
 
-  const plan = Effect.fnUntraced(function* (session: string, preferences: object) {
+  const plan = Effect.fnUntraced(function* (session: string, preferences: object, patience?: number) {
     const plans = yield* Plans
     const question = `plan ${++asked}`
-    const timeout_ms = yield* Effect.flatMap(pick(2_000, 10_000, 100_000, 100_000), millis).pipe(
-      Effect.map((time) => time + 100)
-    )
+    const drawn = yield* Effect.flatMap(pick(2_000, 10_000, 100_000, 100_000), millis)
+    const timeout_ms = patience ?? drawn + 100
     deadlines.set(question, (yield* Clock.currentTimeMillis) + timeout_ms)
     const body = {
       question,
@@ -47,9 +46,9 @@ const world = (seed: string, plansOfEach: number) => {
     }
     yield* Effect.gen(function* () {
       const { plan_id, frames } = yield* TestKit.post(body)
-      const patience = yield* Effect.flatMap(pick(3_000, 30_000, 1e6, 1e6, 1e6), millis)
-      if (yield* Random.nextBoolean) return yield* Effect.timeoutOption(Stream.runDrain(frames), patience)
-      yield* Effect.forkChild(Effect.delay(plans.cancel(anonymous, plan_id), patience))
+      const stays = yield* Effect.flatMap(pick(3_000, 30_000, 1e6, 1e6, 1e6), millis)
+      if (yield* Random.nextBoolean) return yield* Effect.timeoutOption(Stream.runDrain(frames), stays)
+      yield* Effect.forkChild(Effect.delay(plans.cancel(anonymous, plan_id), stays))
       return yield* Stream.runDrain(frames)
     }).pipe(Effect.scoped)
     const { items } = yield* plans.list(anonymous, {}, { limit: 1 })
@@ -67,8 +66,10 @@ const world = (seed: string, plansOfEach: number) => {
       if (done % 10 > 0 || (yield* Random.next) < 0.8) yield* plan(session, {})
       else {
         done++
-        const second = { on_busy: yield* pick("queue", "interrupt") }
-        const both = [plan(session, {}), Effect.delay(plan(session, second), yield* millis(1_000))]
+        const on_busy = yield* pick("queue", "interrupt")
+        // Some of those that queue do so to their deadline.
+        const patience = on_busy === "queue" ? 150 : undefined
+        const both = [plan(session, {}), Effect.delay(plan(session, { on_busy }, patience), yield* millis(1_000))]
         yield* Effect.all(both, { concurrency: "unbounded" })
       }
     }
