@@ -3,7 +3,7 @@ import { tellFailure } from "@bowline/testing/simulation/Story"
 import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { bugs } from "./EdgeBugs.ts"
+import { bugs, talking } from "./EdgeBugs.ts"
 import * as HttpReplicaClient from "./HttpReplicaClient.ts"
 import * as Keys from "./Keys.ts"
 
@@ -61,6 +61,14 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
       let first = yield* run({ seed })
       while (first.trace.every(({ what }) => what !== "is killed")) first = yield* run({ seed: ++seed })
       assert.deepStrictEqual((yield* run({ seed })).trace, first.trace)
+    })
+  )
+
+  it.live("ends the plan of a call whose caller leaves, though the answer of the store about it is lost", () =>
+    Effect.gen(function* () {
+      const fault = { _tag: "AnswerLost", at: 2_400, replica: 0, isApplied: true } as const
+      const scenario = { ...talking(5, 1_000, "cancel", { _tag: "Leave", at: 2_500 }), faults: [fault] }
+      assert.deepStrictEqual((yield* run({ seed: 1, scenario }, { way: "call" })).violations, [])
     })
   )
 

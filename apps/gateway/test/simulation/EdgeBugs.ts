@@ -167,7 +167,8 @@ const falseEnd: Plant = Layer.effect(
 )
 
 /** A plan that says a word every so many milliseconds. */
-const talking = (
+/** One plan that says so many words, and what its caller does. */
+export const talking = (
   words: number,
   pauseMs: number,
   onDisconnect: "cancel" | "continue",

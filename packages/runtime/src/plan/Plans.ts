@@ -169,6 +169,9 @@ export class Plans extends Context.Service<
           return yield* store.list(caller, { ...filter, session: session_id }, page)
         }),
         cancel: Effect.fnUntraced(function* (caller, id) {
+          const here = running.find(id)?.run
+          // At once, also while the store does not answer.
+          if (here?.given.caller === caller) here.abort("cancelled")
           const plan = yield* store.get(caller, id)
           if (isSettled(plan)) return plan
           yield* cancel({ running, remote, store }, caller, id)

@@ -5,6 +5,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { type Idempotency, idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { retryWhileAway } from "@bowline/runtime/unstable/store/RetryWhileAway"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { Clock, Effect, Option } from "effect"
 import { resultOf } from "../../http/JsonAnswer.ts"
@@ -74,6 +75,7 @@ export const make = Effect.gen(function* () {
       const { created_at, metadata } = yield* plans.get(caller, id.value)
       if (now < Date.parse(created_at) + Number(metadata[waitMetadata])) yield* plans.cancel(caller, id.value)
     }).pipe(
+      retryWhileAway,
       Effect.catchTag("StorageError", ({ reason }) => Effect.logError("storage_failed", reason.cause)),
       // Nobody waits for an answer to a cancel. A plan that is gone needs none.
       Effect.ignore

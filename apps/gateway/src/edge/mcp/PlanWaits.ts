@@ -4,6 +4,7 @@ import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import { retryWhileAway } from "@bowline/runtime/unstable/store/RetryWhileAway"
 import { PlanFollower, type PlanReading } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, FiberSet, Option, Queue } from "effect"
 import { nameIn, resultOf, waitFor } from "../../http/JsonAnswer.ts"
@@ -74,11 +75,13 @@ export const make = Effect.gen(function* () {
     return waited ?? (yield* standing(caller, reading.plan_id))
   })
 
-  /** The caller no longer waits for a plan that only this call knows of. What is handed over to another replica goes on. */
-  const abandon = (caller: CallerName, id: PlanId) =>
-    Effect.flatMap(plans.isDraining, (isDraining) =>
-      isDraining ? Effect.void : Effect.asVoid(FiberSet.run(cancels, Effect.ignore(plans.cancel(caller, id))))
+  /** The caller no longer waits for a plan that only this call knows of: nobody else ends it. What is handed over to another replica goes on. */
+  const abandon = (caller: CallerName, id: PlanId) => {
+    const ending = Effect.ignore(retryWhileAway(plans.cancel(caller, id)))
+    return Effect.flatMap(plans.isDraining, (isDraining) =>
+      isDraining ? Effect.void : Effect.asVoid(FiberSet.run(cancels, ending))
     )
+  }
 
   /** Waits for a plan that only its caller knows of: it ends with the call, unless the time has passed. */
   const hold = (caller: CallerName, reading: PlanReading, waitMs: number, look: Look) =>
