@@ -250,8 +250,8 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
       fiber.interruptUnsafe()
       live.close("parked")
       yield* lock.forget(run.given.session_id, journal.guard.fence)
-      // It came while the database was asked.
-      const isLate = end._tag === "Aborted" && end.reason !== "shutdown"
+      // It came while the database was asked. The deadline is stored with the plan: it is a later one, by the time for which the plan is parked.
+      const isLate = end._tag === "Aborted" && end.reason !== "shutdown" && end.reason !== "deadline"
       if (isLate) yield* requestAbort(run.given.plan_id, end.reason)
       return undefined
     }

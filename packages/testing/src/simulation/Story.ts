@@ -12,8 +12,9 @@ const shown = (violations: ReadonlyArray<Violation>): ReadonlyArray<string> =>
   violations.map(({ rule, what }) => `${rule}: ${what}`)
 
 /** What a scenario has, a line for each of its plans and faults. */
-const parts = ({ day, faults, plans, replicas }: Scenario): ReadonlyArray<string> => [
+const parts = ({ day, faults, parkAfterMs, plans, replicas }: Scenario): ReadonlyArray<string> => [
   `${replicas} replicas`,
+  ...(parkAfterMs === undefined ? [] : [`a plan that waits is parked after ${parkAfterMs} ms`]),
   ...(day === undefined ? [] : [`a day of ${JSON.stringify(day)}`]),
   ...plans.map((plan) => `plan ${JSON.stringify(plan)}`),
   ...faults.map((fault) => `fault ${JSON.stringify(fault)}`)

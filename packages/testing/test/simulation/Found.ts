@@ -185,5 +185,60 @@ export const found: Readonly<Record<string, Scenario>> = {
       }
     ],
     faults: [{ _tag: "StoreSlow", at: 2_089, replica: 0, ms: 55_087, delayMs: 1_416 }]
-  }
+  },
+  "the deadline of a plan does not end it that comes while the database is asked whether it is parked: what it is parked does not count":
+    {
+      seed: 61_005_473,
+      replicas: 2,
+      parkAfterMs: 363,
+      plans: [
+        {
+          ...plainPlan,
+          at: 1,
+          hasKey: false,
+          timeoutMs: 183_503,
+          approval: "always",
+          waitMs: 15_270,
+          answers: true
+        },
+        {
+          ...plainPlan,
+          name: "p1",
+          session: "s1",
+          at: 2_434,
+          hasKey: false,
+          timeoutMs: 129_250,
+          steps: [
+            { words: 3, pauseMs: 17, calls: [{ key: "p1/0.0", tool: "auto_ask", ms: 846 }] },
+            { words: 3, pauseMs: 4, calls: [] }
+          ],
+          waitMs: 15_270
+        },
+        {
+          ...plainPlan,
+          name: "p2",
+          session: "s2",
+          at: 2_973,
+          replica: 1,
+          onBusy: "interrupt",
+          timeoutMs: 4_907,
+          steps: [
+            { words: 1, pauseMs: 14, calls: [{ key: "p2/8.0", tool: "one_ask", ms: 173 }] },
+            { words: 6, pauseMs: 62, calls: [] }
+          ],
+          acts: [
+            { _tag: "Give", at: 9_650, replica: 0, number: 10 },
+            { _tag: "Give", at: 10_988, replica: 1, number: 11 },
+            { _tag: "Give", at: 6_932, replica: 0, number: 12 },
+            { _tag: "Give", at: 29_465, replica: 0, number: 13 }
+          ],
+          waitMs: 15_270,
+          answers: true
+        }
+      ],
+      faults: [
+        { _tag: "StoreSlow", at: 3_180, replica: 1, ms: 4_576, delayMs: 3_366 },
+        { _tag: "Peer", key: "p2/8.0", does: { _tag: "Asks", rounds: 2 } }
+      ]
+    }
 }

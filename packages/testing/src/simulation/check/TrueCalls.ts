@@ -153,6 +153,10 @@ const isGiven = ({ given }: Observed, { ended, result, state, task_id }: Ended):
 
 const isOfClient = ({ tool }: Ended): boolean => clientTools.some(({ name }) => name === tool)
 
+/** The writes with which the call has begun to wait for somebody. */
+const waitsOf = ({ commits }: Observed, { task_id }: Ended) =>
+  commits.filter(({ changes }) => changes.some((change) => change._tag === "WaitOpened" && change.task_id === task_id))
+
 const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEnd | undefined): boolean => {
   const made = observed.calls.filter(({ task_id }) => task_id === call.task_id)
   const isOfTool = made.some((one) => isResult(one, call)) || isGiven(observed, call)
@@ -170,7 +174,8 @@ const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEn
       return isOfTool || made.some(({ cancels }) => cancels.length > 0)
     case "timed-out": {
       if (hasExpired(observed, plan, call.task_id, call.ended)) return true
-      if (isOfClient(call)) return false
+      // Its time stands still while it waits: only the store can have taken it before that.
+      if (isOfClient(call)) return waitsOf(observed, call).length === 0 && isHindered(observed, plan, call)
       const isLate = call.ended.at - call.began.at >= limitOf(observed, plan) - slack
       return isOfTool || isLate || isStruck(observed, call) || isHindered(observed, plan, call)
     }
@@ -196,11 +201,9 @@ const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): Readonl
       ? []
       : [`call ${key} ends at ${seconds(ended.at)}, though its wait was over by ${seconds(by)}`]
   }
-  const asked = observed.commits.filter(({ changes }) =>
-    changes.some((change) => change._tag === "WaitOpened" && change.task_id === call.task_id)
-  )
   // While its peer waits for an answer its clock stands still.
-  const limit = limitOf(observed, plan) + asked.reduce((sum, { at }) => sum + expiresBy(observed, plan, at) - at, 0)
+  const waited = waitsOf(observed, call)
+  const limit = limitOf(observed, plan) + waited.reduce((sum, { at }) => sum + expiresBy(observed, plan, at) - at, 0)
   const taken = observed.takeOvers.findLast(
     ({ order, plan_id }) => plan_id === plan.plan.plan_id && order >= began.order && order <= ended.order
   )
