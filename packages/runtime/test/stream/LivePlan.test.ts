@@ -261,6 +261,25 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect("has its grace again as soon as somebody comes who has not been there when it was outdated", () =>
+    Effect.gen(function* () {
+      const ways = [(live: LivePlan) => Effect.asVoid(live.attach(0)), (live: LivePlan) => live.watch(() => undefined)]
+      for (const way of ways) {
+        const reasons: Array<boolean> = []
+        const live = new LivePlan(yield* Effect.scope, (isOutdated) => void reasons.push(isOutdated), Duration.hours(1))
+        const before = yield* comes(Effect.asVoid(live.attach(0)))
+        live.outdate()
+        const newer = yield* comes(way(live))
+        yield* before.leaves
+        yield* newer.leaves
+        yield* TestClock.adjust("59 minutes")
+        assert.deepStrictEqual(reasons, [])
+        yield* TestClock.adjust("1 minute")
+        assert.deepStrictEqual(reasons, [false])
+      }
+    })
+  )
+
   it.effect("is abandoned at once when it is outdated while all its readers are away", () =>
     Effect.gen(function* () {
       for (const away of ["never came", "left"]) {
