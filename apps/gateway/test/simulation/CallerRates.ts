@@ -67,6 +67,9 @@ export const onWire = (
   })
 })
 
+/** How soon a request is counted, or let pass without, in milliseconds. */
+const countedWithin = 1_000
+
 const isWhole = (seconds: number | undefined, atMost: number): boolean =>
   seconds !== undefined && Number.isInteger(seconds) && seconds >= 1 && seconds <= Math.ceil(atMost)
 
@@ -83,7 +86,9 @@ const wrongIn = (
   if (counted === undefined) {
     // A replica that shuts down answers 503 to all, and counts nobody any more.
     const isDrained = status === 503 && isExplained(observed, { code: "draining", replica, at: answer.at })
-    return isDrained || isExplained(observed, { code: "", replica, at: answer.at }) ? undefined : "is not told its rate"
+    // It is counted as it comes; the head of an answer that is no stream comes with its end.
+    const isAway = [at + countedWithin, answer.at].some((at) => isExplained(observed, { code: "", replica, at }))
+    return isDrained || isAway ? undefined : "is not told its rate"
   }
   const seconds = Duration.toSeconds(window)
   if (counted.limit !== limit || counted.remaining < 0 || counted.remaining >= limit) return "is told another rate"

@@ -6,6 +6,7 @@ import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { type Accepting, InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
@@ -182,8 +183,14 @@ export class Database {
 
   /** The acceptance has written the frame of a plan that nobody has. */
   readonly #noteTold = Effect.fnUntraced(function* (this: Database, replica: string, { entry_id, plan_id }: Accepting) {
-    const events = yield* Context.get(this.stores, PlanStore).events(plan_id, 0, Infinity)
-    const told = events.find(({ event, payload }) => event === "inbox.accepted" && payload.includes(entry_id))
+    const store = Context.get(this.stores, PlanStore)
+    let told: EventRow | undefined
+    let last: EventRow | undefined
+    do {
+      const rows = yield* store.events(plan_id, last === undefined ? 0 : last.seq + last.count - 1, 500)
+      told = rows.find(({ event, payload }) => event === "inbox.accepted" && payload.includes(entry_id))
+      last = rows.at(-1)
+    } while (told === undefined && last !== undefined)
     const session_id = this.created.get(plan_id)?.session_id
     if (told === undefined || session_id === undefined) return
     const seqs = { first: told.seq, last: told.seq }
