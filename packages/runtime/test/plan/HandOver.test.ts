@@ -1,10 +1,11 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { stall, wait } from "@bowline/testing/http/Move"
-import { callTool, say, usage } from "@bowline/testing/provider/Turn"
+import { callTool, error, say, usage } from "@bowline/testing/provider/Turn"
 import { all, pass, post, seen, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Stream } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { overrides } from "../../src/provider/ModelTable.ts"
 import { askBob, bob, names } from "./Bob.ts"
 import { hi, mortal, peer, replayed, stays } from "./Mortal.ts"
 
@@ -32,6 +33,25 @@ describe("a plan that runs at a shutdown", () => {
       assert.deepStrictEqual(events.slice(0, 5), read.slice(0, 5))
       assert.deepInclude(single(events, "final"), { text: "whole" })
       assert.strictEqual(single(events, "final").usage.input_tokens, 5)
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("goes on with the cost and the retries that it has had", () =>
+    Effect.gen(function* () {
+      const price = { input: 1, output: 1 }
+      const priced = { ...config, models: () => overrides([["scripted/model", { price }]]) }
+      const used = usage({ input_tokens: 5, output_tokens: 0 })
+      let asked = 0
+      const first = yield* mortal({
+        script: () => (asked++ === 0 ? [error(500)] : [say("half"), used, stall]),
+        config: priced
+      })
+      const second = yield* mortal({ script: () => [say("whole"), used], config: priced })
+      const { plan_id } = yield* askAndDrain(first, {})
+      yield* replayed(second, plan_id, "1 second")
+      const plan = yield* second.plans.get(anonymous, plan_id)
+      // The second one asks the step again.
+      assert.deepInclude(plan, { state: "completed", retries: 2, cost_usd: 0.000_01 })
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
