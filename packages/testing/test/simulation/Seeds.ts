@@ -28,8 +28,8 @@ const runAll = async (
 const shareOf = (file: number, first: number, count: number): ReadonlyArray<number> =>
   Array.from({ length: count }, (_, index) => first + index).filter((_, index) => index % files === file)
 
-/** The share of a file of the 300 seeds that are always the same. */
-export const fixed = (file: number) => runAll("fixed", shareOf(file, 1, 300))
+/** The share of a file of the 120 seeds that are always the same. */
+export const fixed = (file: number) => runAll("fixed", shareOf(file, 1, 120))
 
 /** Whether somebody looks for bugs with new seeds: that takes its time. */
 export const isSearch = process.env["BOWLINE_SEEDS"] !== undefined
@@ -43,10 +43,10 @@ export const onPglite = () =>
     yield* Effect.promise(() => runAll("PGlite", seeds, "pglite"))
   }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv()), Effect.runPromise)
 
-/** Its share of seeds that nobody has run yet: 100, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
+/** Its share of seeds that nobody has run yet: 8, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
 export const fresh = (file: number) =>
   Effect.gen(function* () {
-    const count = yield* Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(100))
+    const count = yield* Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(8))
     const first = yield* Config.Int("BOWLINE_SEED").pipe(
       Config.withDefault(yield* Random.nextIntBetween(1_000, 2 ** 30))
     )
