@@ -168,6 +168,11 @@ export interface PlanRequest {
     readonly approval?: "never" | "always"
     readonly tool_timeout_ms?: number
     readonly pinned_tools?: { readonly [key: string]: string }
+    readonly effects?: { readonly [key: string]: {
+      readonly key: "arguments" | ReadonlyArray<string>
+      readonly scope: "session" | "caller"
+      readonly keep?: string
+    } }
     readonly required?: boolean
     readonly url: string
     readonly auth?: AgentAuth

@@ -81,3 +81,9 @@ export const callerMisfits = (file: ConfigFile, { apiKeys }: Values): ReadonlyAr
       .map((name) => ({ name: "apiKeys", place: { _tag: "File", file: file.name, path: [section, name] }, expected }))
   )
 }
+
+/** What the first glob that matches a tool says of its effect. */
+export const effectsOf = ({ effects }: ConfigFile): PlansConfig["Service"]["effectOf"] => {
+  const rules = Object.entries(effects).map(([glob, effect]) => ({ matches: anyOf([glob]), effect }))
+  return (tool) => rules.find(({ matches }) => matches(tool))?.effect
+}

@@ -87,7 +87,8 @@ const lists = {
   mcp_servers: ({ file }: Reading) => file.presets[0]?.servers,
   presets: ({ file }: Reading) => file.presets.slice(1),
   budgets: ({ file }: Reading) => file.budgets,
-  webhooks: ({ file }: Reading) => file.webhooks
+  webhooks: ({ file }: Reading) => file.webhooks,
+  "tools.effects": ({ file }: Reading) => file.effects
 }
 
 /** The keys of the file whose values differ, and that a running gateway does not take over. */

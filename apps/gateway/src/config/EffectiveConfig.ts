@@ -105,25 +105,31 @@ export const describe = (
   sources: Sources,
   providers: ReadonlyArray<ProviderSettings>,
   file: ConfigFile
-) => ({
-  ...sectionsOf(values, sources),
-  providers: providers.map((provider) =>
-    providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
-  ),
-  models: file.models,
-  ...file.presets.filter(({ name }) => name === defaultPreset).map(catalogOf)[0],
-  presets: Object.fromEntries(
-    file.presets.flatMap((preset) => (preset.name === defaultPreset ? [] : [[preset.name, presetOf(preset)] as const]))
-  ),
-  peers: {
-    hosts: Object.fromEntries(
-      Array.from(file.peerTls, ([host, tls]) => [
-        host,
-        { tls: Object.fromEntries(Object.keys(tls).map((key) => [key, redacted])) }
-      ])
-    )
-  },
-  permissions: file.permissions ?? null,
-  budgets: file.budgets ?? null,
-  webhooks: file.webhooks.map(webhookOf)
-})
+) => {
+  const sections = sectionsOf(values, sources)
+  return {
+    ...sections,
+    tools: { ...sections["tools"], effects: file.effects },
+    providers: providers.map((provider) =>
+      providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
+    ),
+    models: file.models,
+    ...file.presets.filter(({ name }) => name === defaultPreset).map(catalogOf)[0],
+    presets: Object.fromEntries(
+      file.presets.flatMap((preset) =>
+        preset.name === defaultPreset ? [] : [[preset.name, presetOf(preset)] as const]
+      )
+    ),
+    peers: {
+      hosts: Object.fromEntries(
+        Array.from(file.peerTls, ([host, tls]) => [
+          host,
+          { tls: Object.fromEntries(Object.keys(tls).map((key) => [key, redacted])) }
+        ])
+      )
+    },
+    permissions: file.permissions ?? null,
+    budgets: file.budgets ?? null,
+    webhooks: file.webhooks.map(webhookOf)
+  }
+}

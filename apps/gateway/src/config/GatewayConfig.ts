@@ -17,7 +17,7 @@ import { InvalidConfiguration, isLoopback, isSet, placeOf, type Texts } from "./
 import type { SettingName, Values } from "./setting/Settings.ts"
 import { isUnheeded } from "./setting/TelemetrySettings.ts"
 import { type CommandLine, noCommandLine } from "./CommandLine.ts"
-import { budgetsOf } from "./CallerRules.ts"
+import { budgetsOf, effectsOf } from "./CallerRules.ts"
 import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { type ConfiguredPreset, presetsOf } from "./ConfiguredPresets.ts"
@@ -213,6 +213,7 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   declareAtMost: values.declareAtMost,
   toolTimeout: values.toolTimeout,
   budgetOf: budgetsOf(file),
+  effectOf: effectsOf(file),
   webhooks: file.webhooks,
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
   approvals: {

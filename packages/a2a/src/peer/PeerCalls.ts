@@ -37,6 +37,8 @@ const measured = (method: (typeof methods)[number]) =>
 /** A message. `tryLeave` is called when a request with it is about to leave: it notes that, or says that the request must not. */
 export interface SentMessage {
   readonly id: string
+  /** Its idempotency key. */
+  readonly key: string
   readonly tryLeave: () => boolean
 }
 
@@ -56,10 +58,10 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const asking = ({ tryLeave }: SentMessage) =>
     HttpClient.tapRequest(client, () => Effect.suspend(() => (tryLeave() ? Effect.void : Effect.interrupt)))
 
-  /** A message carries its id as the idempotency key, too: what stands in front of the peer may know the header. */
-  const keyed = (link: PeerLink, { id }: SentMessage): PeerLink => {
+  /** A message carries its idempotency key as a header, too: what stands in front of the peer may know that. */
+  const keyed = (link: PeerLink, { key }: SentMessage): PeerLink => {
     const { target } = link
-    return { ...link, target: { ...target, headers: { ...target.headers, "idempotency-key": id } } }
+    return { ...link, target: { ...target, headers: { ...target.headers, "idempotency-key": key } } }
   }
 
   /** Makes a request that names a task, with the parameter that this peer understands. */

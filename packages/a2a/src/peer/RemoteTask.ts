@@ -53,9 +53,16 @@ export class RemoteTask {
   readonly #calls: PeerCalls
   /** Of the message that was sent last, or is to be sent. */
   #messageId: string
+  /** The idempotency key of the message. */
+  #key: string
 
-  constructor(link: PeerLink, calls: PeerCalls, { resumes, taskId }: Pick<PeerCall, "resumes" | "taskId">) {
+  constructor(
+    link: PeerLink,
+    calls: PeerCalls,
+    { idempotencyKey, resumes, taskId }: Pick<PeerCall, "idempotencyKey" | "resumes" | "taskId">
+  ) {
     this.#messageId = taskId
+    this.#key = idempotencyKey ?? taskId
     this.#link = link
     this.#calls = calls
     if (resumes !== undefined) this.#state = sent(resumes.taskId)
@@ -72,6 +79,7 @@ export class RemoteTask {
   /** From now on the task goes on with this message, the answer to what the peer has asked. */
   goOn(messageId: string): void {
     this.#messageId = messageId
+    this.#key = messageId
   }
 
   /** An earlier call has told what was said before its message. */
@@ -145,7 +153,7 @@ export class RemoteTask {
       this.#state = this.#isAbandoned ? before : sent(ids.taskId)
       return !this.#isAbandoned
     }
-    return { id: this.#messageId, tryLeave }
+    return { id: this.#messageId, key: this.#key, tryLeave }
   }
 
   /**

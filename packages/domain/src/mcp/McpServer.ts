@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import { AgentAuth, AgentName, HttpUrl, TimeoutMs } from "../peer/Agent.ts"
+import { ToolEffect } from "../tool/TaskState.ts"
 
 /** A server's own name of a tool. */
 const McpToolName = Schema.String.check(Schema.isBetweenLength(1, 256))
@@ -38,12 +39,13 @@ const terms = {
   approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
   tool_timeout_ms: Schema.optionalKey(TimeoutMs),
   pinned_tools: Schema.optionalKey(Schema.Record(McpToolName, ToolHash).check(Schema.isMaxProperties(128))),
+  effects: Schema.optionalKey(Schema.Record(McpToolName, ToolEffect).check(Schema.isMaxProperties(128))),
   required: Schema.optionalKey(Schema.Boolean)
 }
 
 /**
  * What a plan gets of a server, wherever it is. With `allowed_tools` the plan gets no other tool of it. A tool that `pinned_tools` names is
- * offered only if its digest is the pinned one. A plan fails without a server that is `required`.
+ * offered only if its digest is the pinned one. `effects` say what calls of its tools do that must not be done twice. A plan fails without a server that is `required`.
  */
 export type ServerTerms = Schema.Struct.Type<typeof terms>
 

@@ -216,6 +216,7 @@ export class ServerCalls {
     meta: Meta
   ): Effect.fn.Return<Calling, never, Scope.Scope> {
     const { answer, input, taskId, tool } = call
+    const key = call.idempotencyKey ?? taskId
     const { client, options, tasks } = this.#parts
     const { redaction, wire } = options
     const progress = yield* Queue.sliding<string>(1)
@@ -233,7 +234,7 @@ export class ServerCalls {
     const isModern = client.getProtocolEra() !== "legacy"
     const answers =
       answer !== undefined && isModern ? { [CLIENT_CAPABILITIES_META_KEY]: { ...capabilities, ...capability } } : {}
-    const _meta = { ...meta, ...answers, traceparent, "bowline/task_id": taskId }
+    const _meta = { ...meta, ...answers, traceparent, "bowline/task_id": taskId, "bowline/idempotency_key": key }
 
     const send = (more: object) => {
       const params = { name: tool.name, arguments: input, ...more, _meta }
@@ -250,9 +251,9 @@ export class ServerCalls {
             const toolDefinition = { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" as const } }
             return client.callTool(params, { ...request, allowInputRequired: true, toolDefinition })
           },
-          () => wire.ask(taskId)
+          () => wire.ask(key)
         )
-        .pipe(Effect.onInterrupt(() => wire.close(taskId)))
+        .pipe(Effect.onInterrupt(() => wire.close(key)))
     }
     const calling: Calling = {
       call,

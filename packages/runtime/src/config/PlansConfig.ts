@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { ToolEffect } from "@bowline/domain/tool/TaskState"
 import type { Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import { Context, Duration, Layer } from "effect"
 import type { AttemptTimers } from "../provider/Attempt.ts"
@@ -21,6 +22,9 @@ export interface ApprovalRules {
   readonly isAlways: (tool: string) => boolean
   readonly isSensitive: (tool: string) => boolean
 }
+
+/** What an operator says that calls of a tool, by its name, do that must not be done twice. */
+export type EffectRule = (tool: string) => ToolEffect | undefined
 
 /** What a caller may use up on one day. */
 export interface DailyBudget {
@@ -86,6 +90,7 @@ export class PlansConfig extends Context.Service<
     /** Where a plan whose calls lead nowhere is stopped. */
     readonly loop: LoopLimits
     readonly approvals: ApprovalRules
+    readonly effectOf: EffectRule
     /** Calls of one step that run at once. */
     readonly toolConcurrency: number
     /** How many tools are declared to the model, all of them; with more, it searches them. */
@@ -129,6 +134,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   retryBase: Duration.seconds(1),
   loop: { failures: 3, repeats: 5, pairs: 4 },
   approvals: { isAlways: () => false, isSensitive: () => false },
+  effectOf: () => undefined,
   toolConcurrency: 8,
   declareAtMost: 64,
   toolTimeout: Duration.hours(6),

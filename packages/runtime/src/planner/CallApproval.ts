@@ -13,6 +13,7 @@ import * as CallEffect from "./CallEffect.ts"
 import type { Wait } from "./PlanInbox.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { Prepared } from "./PreparedCalls.ts"
+import { limitOf } from "./ToolCalls.ts"
 
 type Ready = Extract<Prepared, { readonly _tag: "Ready" }>
 
@@ -20,6 +21,8 @@ interface Parts {
   readonly rules: ApprovalRules
   readonly inboxes: InboxStore["Service"]
   readonly store: PlanStore["Service"]
+  /** The operator's limit of each call, in milliseconds. */
+  readonly timeoutMs: number
 }
 
 /** Requests the approval of a call, and says until when it waits. Without a reason another process has requested it already. */
@@ -137,7 +140,10 @@ export const make = (parts: Parts) =>
       return call
     }
     if (call._tag === "Begun") return withInput(call, wait?.decision)
-    const before = earlier === undefined ? yield* CallEffect.unknownBefore(parts.store, run, call) : undefined
+    const limit = limitOf(call.tool, run, parts.timeoutMs)
+    const doubt = CallEffect.doubtOf(parts.store, run, call, limit)
+    const { before, repeats } = earlier === undefined ? yield* doubt : {}
+    if (repeats !== undefined) return { ...call, repeats }
     if (before !== undefined && ApprovalRule.isUnattended(call.tool, asked.preferences.approval, parts.rules)) {
       return refused(call, CallEffect.whyUnknown(before), "effect_unknown")
     }

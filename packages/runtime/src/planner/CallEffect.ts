@@ -81,25 +81,76 @@ export const keyed = <Call extends Prepared>(
   return { _tag: "Refused", part, tool, state: "invalid", input, message }
 }
 
+const isRepeat = (call: Prepared): boolean => call._tag === "Ready" && call.repeats !== undefined
+
+/** The idempotency key of all calls of an effect: a tool that knows such keys does it once, whoever has lost track of it. */
+export const idempotencyKeyOf = ({ given: { caller } }: PlanRun, effectKey: string | undefined): string | undefined =>
+  effectKey === undefined
+    ? undefined
+    : createHash("sha256")
+        .update(canonicalJson([caller, effectKey]))
+        .digest("hex")
+
 /** The claim of a call's effect, to be stored with its intent. */
 export const claimed = (
   call: Exclude<Prepared, { readonly _tag: "Refused" }>,
   now: number
 ): ReadonlyArray<PlanChange> => {
   const { effectKey: key, part, tool } = call
-  if (key === undefined || tool.effect === undefined) return []
+  if (key === undefined || tool.effect === undefined || isRepeat(call)) return []
   const { task_id } = part
   const expires_at = fromMillis(now + Duration.toMillis(keepOf(tool.effect)))
   const follows = call._tag === "Ready" ? (call.follows ?? null) : null
   return [{ _tag: "EffectClaimed", key, task_id, tool: tool.name, at: fromMillis(now), expires_at, follows }]
 }
 
-/** An earlier call of which nobody knows whether it has done what this one is to do. */
-export const unknownBefore = Effect.fnUntraced(function* (store: PlanStore["Service"], run: PlanRun, call: Ready) {
+/**
+ * What its peer says of the task of an earlier call: what it came to, if it is over by the peer's word within the time of a call. It is asked and nothing is sent; a task that
+ * goes on is left alone.
+ */
+const askPeer = Effect.fnUntraced(function* (
+  { input, tool }: Ready,
+  { contextId, taskId, task_id }: EffectClaim,
+  limit: number
+): Effect.fn.Return<ToolResult | undefined> {
+  if (tool.kind !== "peer" || taskId === null) return undefined
+  const asked = tool.call({
+    input,
+    taskId: task_id,
+    resumes: { taskId, contextId },
+    isHandedOver: () => true,
+    onEvent: () => Effect.void,
+    // What the task asks is no business of this call.
+    ask: () => Effect.never
+  })
+  const end = Option.getOrUndefined(yield* Effect.timeoutOption(asked, limit))
+  return end !== undefined && endOf(end, true) !== "unknown" ? end : undefined
+})
+
+/** What is to be known before a call: an earlier one of which nobody knows whether it has done the same, or what that has returned by its peer's word. */
+interface Doubt {
+  readonly before?: EffectClaim
+  readonly repeats?: ToolResult
+}
+
+/** Asks the peer of an earlier call of which nobody knows what it has done. What it says is known from then on. `limit` is the time of the call, in milliseconds. */
+export const doubtOf = Effect.fnUntraced(function* (
+  store: PlanStore["Service"],
+  run: PlanRun,
+  call: Ready,
+  limit: number
+): Effect.fn.Return<Doubt, StorageError> {
   const keyedCall = keyed(run, call)
-  if (keyedCall._tag === "Refused" || keyedCall.effectKey === undefined) return undefined
-  const claim = yield* retryWhileAway(store.claimOf(run.given.caller, keyedCall.effectKey))
-  return Option.getOrUndefined(Option.filter(claim, ({ state }) => state === "unknown"))
+  if (keyedCall._tag === "Refused" || keyedCall.effectKey === undefined) return {}
+  const { caller, journal } = run.given
+  const claim = Option.getOrUndefined(yield* retryWhileAway(store.claimOf(caller, keyedCall.effectKey)))
+  if (claim?.state !== "unknown") return {}
+  const end = yield* run.stages.within("tool")(askPeer(call, claim, limit))
+  if (end === undefined) return { before: claim }
+  const state = endOf(end, true)
+  journal.append([{ _tag: "EffectEnded", task_id: claim.task_id, state }], [])
+  yield* journal.flush
+  return state === "done" ? { repeats: repeated({ ...claim, result: end.content }) } : {}
 })
 
 export const whyUnknown = ({ at, plan_id, task_id }: EffectClaim): string =>
@@ -126,6 +177,7 @@ export const settle = Effect.fnUntraced(function* (
   left: number
 ): Effect.fn.Return<ToolResult | undefined, StorageError> {
   const { effectKey: key, part } = call
+  if (call._tag === "Ready" && call.repeats !== undefined) return call.repeats
   if (key === undefined) return undefined
   const { caller, journal } = run.given
   const end = (yield* Clock.currentTimeMillis) + left

@@ -1,3 +1,4 @@
+import type { EffectRule } from "../config/PlansConfig.ts"
 import { urlsOf, type Agent, type Skill } from "@bowline/domain/peer/Agent"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -93,6 +94,7 @@ export interface Given {
   readonly sessions: SessionStore["Service"]
   /** With more tools than so many, not all are declared. */
   readonly declareAtMost: number
+  readonly effectOf: EffectRule
 }
 
 type Described = Pick<Catalog, "descriptions">
@@ -219,7 +221,7 @@ export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
-  const tools = new GatheredTools(given.permission)
+  const tools = new GatheredTools(given.permission, given.effectOf)
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
   if (run.given.request.preferences.may_wait === true) tools.add(WaitTool.tool)

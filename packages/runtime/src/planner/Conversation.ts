@@ -110,6 +110,7 @@ const gather = Effect.fnUntraced(function* (
     inboxes,
     recipes,
     declareAtMost: config.declareAtMost,
+    effectOf: config.effectOf,
     allowsRecipe: (name) => permissionNow().recipe(name)
   })
 })

@@ -1,4 +1,5 @@
 import { allowsTool, type Permission } from "../config/Permissions.ts"
+import type { EffectRule } from "../config/PlansConfig.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { Notice } from "./MissingTools.ts"
 
@@ -19,9 +20,11 @@ export class GatheredTools {
   readonly offered = new Map<string, Tool>()
   readonly withheld = new Map<string, Tool>()
   readonly #permission: Permission
+  readonly #effectOf: EffectRule
 
-  constructor(permission: Permission) {
+  constructor(permission: Permission, effectOf: EffectRule) {
     this.#permission = permission
+    this.#effectOf = effectOf
   }
 
   has(name: string): boolean {
@@ -32,7 +35,9 @@ export class GatheredTools {
   add(tool: Tool): string | undefined {
     if (this.has(tool.name)) return taken
     const isAllowed = allowsTool(this.#permission, tool)
-    ;(isAllowed ? this.offered : this.withheld).set(tool.name, tool)
+    // What the operator says wins over what the tool says itself.
+    const effect = tool.isPolling ? undefined : this.#effectOf(tool.name)
+    ;(isAllowed ? this.offered : this.withheld).set(tool.name, effect === undefined ? tool : { ...tool, effect })
     return isAllowed ? undefined : notAllowed
   }
 

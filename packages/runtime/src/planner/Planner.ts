@@ -1,6 +1,6 @@
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer } from "effect"
+import { Context, Duration, Effect, Layer } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
@@ -41,7 +41,8 @@ export class Planner extends Context.Service<
       const approve = CallApproval.make({
         rules: config.approvals,
         inboxes: yield* InboxStore,
-        store: yield* PlanStore
+        store: yield* PlanStore,
+        timeoutMs: Duration.toMillis(config.toolTimeout)
       })
       const parts: Conversation.Parts = {
         asker,

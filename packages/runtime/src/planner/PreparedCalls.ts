@@ -2,7 +2,7 @@ import type { ToolCallPart } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Effect, Result, type Schema } from "effect"
 import type * as InputValidator from "../tool/InputValidator.ts"
-import type { Tool, ToolInput } from "../tool/Tool.ts"
+import type { Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import type { ToolCall } from "../provider/Provider.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
@@ -17,6 +17,8 @@ export type Prepared = { readonly part: ToolCallPart } & (
       readonly effectKey?: string
       /** Somebody has decided that it is made, though this earlier call may have done the same. */
       readonly follows?: TaskId
+      /** It is not made: an earlier call has done the same, as its peer says, and this is what that one returned. */
+      readonly repeats?: ToolResult
     }
   /** Another process has started it. Its peer has the task, or the call may be made again. */
   | {

@@ -80,6 +80,10 @@ export interface Options {
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
 
+/** How long a call may take, in milliseconds: what the tool, the request and the operator say, whatever is least. */
+export const limitOf = ({ timeoutMs = Infinity }: Tool, { given: { request } }: PlanRun, configured: number): number =>
+  Math.min(timeoutMs, request.preferences.tool_timeout_ms, configured)
+
 /** The tool calls of one step. */
 class StepCalls {
   readonly #run: PlanRun
@@ -138,8 +142,8 @@ class StepCalls {
     return Effect.map(Effect.timeoutOption(tool.identify, this.#limitOf(tool)), Option.getOrNull)
   }
 
-  #limitOf({ timeoutMs = Infinity }: Tool): number {
-    return Math.min(timeoutMs, this.#run.given.request.preferences.tool_timeout_ms, this.#options.timeoutMs)
+  #limitOf(tool: Tool): number {
+    return limitOf(tool, this.#run, this.#options.timeoutMs)
   }
 
   /** Tells that a task has started; of one that is refused that is its end, too. */
@@ -193,6 +197,7 @@ class StepCalls {
       asked: wait?.kind === "answer" ? wait : undefined,
       ask: (question) => place.leave(time.stop(this.#ask(prepared, question, () => limit - time.left))),
       taskId: part.task_id,
+      idempotencyKey: CallEffect.idempotencyKeyOf(this.#run, prepared.effectKey),
       resumes,
       isHandedOver: () => this.#run.isHandedOver(part.task_id),
       onEvent: (event) => {

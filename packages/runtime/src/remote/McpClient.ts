@@ -20,10 +20,11 @@ export interface McpTool {
   readonly needsTask?: boolean
 }
 
-/** One call of a tool. `taskId` goes with it as the idempotency key. */
+/** One call of a tool. `taskId` goes with it as the idempotency key, unless it has another one. */
 export interface McpCall {
   readonly tool: McpTool
   readonly taskId: TaskId
+  readonly idempotencyKey?: string | undefined
   /** It has matched the tool's schema. */
   readonly input: JsonObject
   /** The mark of the question that an earlier process has asked. The call goes on with the answer to it, and is not made anew. */

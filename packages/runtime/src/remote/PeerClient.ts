@@ -32,11 +32,12 @@ export const routeHeaders = ({ hops, via }: Route): Readonly<Record<string, stri
   "x-bowline-via": via.join(",")
 })
 
-/** One call of a peer's skill. `taskId` goes with it as the idempotency key. `input` has matched the skill's schema. */
+/** One call of a peer's skill. `taskId` goes with it as the idempotency key, unless it has another one. `input` has matched the skill's schema. */
 export interface PeerCall {
   readonly agent: Agent
   readonly skill: Skill
   readonly taskId: TaskId
+  readonly idempotencyKey?: string | undefined
   readonly input: { readonly [key: string]: Schema.Json }
   /** The remote task that this call continues: one that its peer handed back to an earlier call of the session. */
   readonly continues: RemoteIds | null

@@ -11,7 +11,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { Context, type Duration, Effect, type Option, type Schema, type Scope } from "effect"
-import type { Route } from "../remote/PeerClient.ts"
+import type { RemoteIds, Route } from "../remote/PeerClient.ts"
 import type { InboxContent, KnownToolId, OpenWait, StoredWait } from "./InboxStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
@@ -101,8 +101,8 @@ interface NewClaim {
   readonly expires_at: string
 }
 
-/** Whose an effect is. `result` is what the call returned, as long as its session is stored. */
-export interface EffectClaim {
+/** Whose an effect is. `result` is what the call returned, as long as its session is stored, and the remote ids are those of its peer's task. */
+export interface EffectClaim extends RemoteIds {
   readonly task_id: TaskId
   readonly plan_id: PlanId
   readonly at: string

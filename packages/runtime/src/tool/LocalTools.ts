@@ -1,3 +1,4 @@
+import type { ToolEffect } from "@bowline/domain/tool/TaskState"
 import { Cause, Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tool as AiTool, type Toolkit } from "effect/ai"
 import type { JsonSchema, Tool, ToolResult } from "./Tool.ts"
@@ -7,6 +8,27 @@ export type { Tool }
 /** Tools that the app itself brings. None, unless it says so. */
 export const LocalTools = Context.Reference<ReadonlyArray<Tool>>("@bowline/runtime/tool/LocalTools", {
   defaultValue: () => []
+})
+
+/**
+ * Annotates a tool of a toolkit with what a call of it does that must not be done twice. None, unless the tool says so.
+ *
+ * @example
+ * ```ts
+ * import * as LocalTools from "@bowline/runtime/tool/LocalTools"
+ * import { Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ *
+ * // The same order is paid once, whichever plan of the caller asks for it.
+ * export const PayOrder = Tool.make("pay_order", {
+ *   description: "Pays an order",
+ *   parameters: Schema.Struct({ order_id: Schema.Int, amount: Schema.Number }),
+ *   success: Schema.String
+ * }).annotate(LocalTools.Effects, { key: ["/order_id"], scope: "caller", keep: "90d" })
+ * ```
+ */
+export const Effects = Context.Reference<ToolEffect | undefined>("@bowline/runtime/tool/LocalTools/Effects", {
+  defaultValue: () => undefined
 })
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""))
@@ -44,6 +66,7 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   timeoutMs: undefined,
   isIdempotent: Context.get(tool.annotations, AiTool.Idempotent),
   isPolling: false,
+  effect: Context.get(tool.annotations, Effects),
   approval: undefined,
   identify: Effect.succeed(null),
   call: ({ input, taskId }) =>

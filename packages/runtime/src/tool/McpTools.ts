@@ -109,6 +109,7 @@ export const fromTool = (
   timeoutMs: server.tool_timeout_ms,
   isIdempotent: false,
   isPolling: false,
+  effect: Object.entries(server.effects ?? {}).find(([name]) => name === tool.name)?.[1],
   approval: server.approval,
   trust,
   ...(tool.isDestructive && { approvalReason: "sensitive" }),

@@ -30,9 +30,10 @@ export interface AgentDid {
   readonly source: DidSource
 }
 
-/** One call of a tool: `taskId` goes with it as the idempotency key. */
+/** One call of a tool: `taskId` goes with it as the idempotency key, unless it has another one, which all calls of its effect have. */
 export interface TaskCall {
   readonly taskId: TaskId
+  readonly idempotencyKey?: string | undefined
   /** The input has matched the tool's schema. */
   readonly input: ToolInput
   /** The remote task that this call started in an earlier process. The tool waits for it, and starts nothing. */

@@ -23,8 +23,21 @@ const pay = (order: string, note = "") => callTool("bob_pay", { order, note })
 /** A bank that counts what it was asked to pay. `hangs` never answers, `refuses` was never reached, `fails` says that it failed. */
 const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" | Latch.Latch>) => {
   const paid: Array<string> = []
-  const call: PeerClient["Service"]["call"] = ({ input }) =>
+  /** What it says of the tasks that it has named, when somebody asks. It names none if there is nothing to say. */
+  const answers: Array<"paid" | "failed" | "works"> = []
+  const asked: Array<string> = []
+  const keys: Array<string | undefined> = []
+  const call: PeerClient["Service"]["call"] = ({ idempotencyKey, input, isHandedOver, resumes, taskId }, onEvent) =>
     Effect.gen(function* () {
+      if (resumes !== undefined) {
+        asked.push(`${resumes.taskId} of ${taskId}, ${isHandedOver?.() === true ? "left alone" : "cancelled"}`)
+        const said = answers[asked.length - 1] ?? "paid"
+        if (said === "works") return yield* Effect.never
+        const known = { content: "the receipt", verified: "unknown" } as const
+        return { ...known, state: said === "paid" ? ("completed" as const) : ("failed" as const) }
+      }
+      keys.push(idempotencyKey)
+      if (answers.length > 0) yield* onEvent({ _tag: "Accepted", remoteTaskId: "remote", remoteContextId: null })
       const act = acts[paid.length] ?? "pays"
       paid.push(typeof input["order"] === "string" ? input["order"] : "")
       const done = { content: `paid ${paid.length}`, verified: "unknown" } as const
@@ -36,7 +49,7 @@ const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" 
       if (act !== "pays") yield* act.await
       return { ...done, state: "completed" as const }
     })
-  return { paid, peers: { call } }
+  return { paid, asked, keys, answers, peers: { call } }
 }
 
 const run = Effect.fnUntraced(function* (body: object = {}) {
@@ -201,6 +214,96 @@ describe("a call that has an effect", () => {
         }
         assert.lengthOf(paid, 1)
       })
+    )
+  })
+
+  it.effect("is not made where the peer of the one before says that it has completed", () => {
+    const bank = counting("hangs")
+    bank.answers.push("paid")
+    return within(
+      bank,
+      turns(3),
+      Effect.gen(function* () {
+        const before = yield* timeOut
+        const { finished, first } = yield* finish({ preferences: { approval: "never" } })
+        assert.lengthOf(finished, 1)
+        assert.deepInclude(first, { state: "completed", repeat_of: before })
+        assert.strictEqual((yield* finish()).first.repeat_of, before)
+        assert.deepStrictEqual(bank.asked, [`remote of ${before}, left alone`])
+        assert.lengthOf(bank.paid, 1)
+      })
+    )
+  })
+
+  it.effect("is made where the peer of the one before says that it has failed", () => {
+    const bank = counting("hangs")
+    bank.answers.push("failed")
+    return within(
+      bank,
+      turns(2),
+      Effect.gen(function* () {
+        yield* timeOut
+        const { first } = yield* finish({ preferences: { approval: "never" } })
+        assert.strictEqual(first.state, "completed")
+        assert.isUndefined(first.repeat_of)
+        assert.lengthOf(bank.paid, 2)
+      })
+    )
+  })
+
+  it.effect("waits within its own time for the task of the one before, and stays in doubt where that goes on", () => {
+    const bank = counting("hangs")
+    bank.answers.push("works")
+    return within(
+      bank,
+      turns(2),
+      Effect.gen(function* () {
+        yield* timeOut
+        const { reader } = yield* run({ preferences: { approval: "never", tool_timeout_ms: 3_000 } })
+        yield* pass("2900 millis")
+        assert.isUndefined(reader.pollUnsafe())
+        yield* pass("1 second")
+        const ended = single(yield* Fiber.join(reader), "task.finished")
+        assert.deepInclude(ended, { state: "rejected" })
+        assert.strictEqual(ended.error?.code, "effect_unknown")
+        assert.lengthOf(bank.paid, 1)
+      })
+    )
+  })
+
+  it.effect("has one idempotency key, whoever makes it again, and another one for another key", () => {
+    const bank = counting("fails", "fails")
+    return within(
+      bank,
+      [[pay("7")], [say("done")], [pay("7")], [pay("8")], [say("done")]],
+      Effect.gen(function* () {
+        yield* finish()
+        yield* finish()
+        const [first, second, other] = bank.keys
+        assert.match(first ?? "", /^[0-9a-f]{64}$/)
+        assert.strictEqual(second, first)
+        assert.notStrictEqual(other, first)
+      })
+    )
+  })
+
+  it.effect("is what the operator says of the tool, whatever the tool says itself", () => {
+    const bank = counting()
+    const byNote = { key: ["/note"], scope: "session" } as const
+    const config = { effectOf: (tool: string) => (tool === "bob_pay" ? byNote : undefined) }
+    return Effect.gen(function* () {
+      const { finished } = yield* finish()
+      assert.deepStrictEqual(bank.paid, ["7", "7"])
+      assert.strictEqual(finished[2]?.repeat_of, finished[0]?.task_id)
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[pay("7", "a")], [pay("7", "b")], [pay("8", "a")], [say("done")]],
+          peers: bank.peers,
+          config
+        }).pipe(Layer.provide(checks))
+      ),
+      Effect.scoped
     )
   })
 

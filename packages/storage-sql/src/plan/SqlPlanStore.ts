@@ -184,7 +184,7 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
     batch.length === 0 ? Effect.succeed(new Map()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
   claimOf: (owner, key) =>
     withDeadline(sql<Omit<EffectClaim, "at"> & { readonly at: Date }>`
-select e.task_id, e.plan_id, e.claimed_at as at, t.result,
+select e.task_id, e.plan_id, e.claimed_at as at, t.result, t.remote_task_id as "taskId", t.remote_context_id as "contextId",
   case when e.state = 'running' and not coalesce(t.state = 'running' and p.state in ('queued', 'running', 'waiting'), false)
     then 'unknown' else e.state end as state
 from effects e

@@ -24,6 +24,8 @@ export interface ConfigFile {
   readonly peerTls: PeerTls.PeerTls
   readonly permissions: FileSchema.Lists["permissions"]
   readonly budgets: FileSchema.Lists["budgets"]
+  /** What calls of tools do that must not be done twice, by a glob of their names. */
+  readonly effects: NonNullable<NonNullable<FileSchema.Lists["tools"]>["effects"]>
   /** Who is told of all plans. */
   readonly webhooks: NonNullable<FileSchema.Lists["webhooks"]>
   /** `default` in front. */
@@ -42,6 +44,7 @@ const nothing: ConfigFile = {
   peerTls: new Map(),
   permissions: undefined,
   budgets: undefined,
+  effects: {},
   webhooks: [],
   presets: PresetSettings.read({}, {}).presets,
   problems: [],
@@ -74,7 +77,7 @@ const read = Effect.fnUntraced(
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
     const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
-    const { budgets, models = {}, peers, permissions, providers = [], webhooks = [] } = given
+    const { budgets, models = {}, peers, permissions, providers = [], tools = {}, webhooks = [] } = given
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
     const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
     const ofWebhooks = PresetSettings.webhookIssues(webhooks, environment)
@@ -91,6 +94,7 @@ const read = Effect.fnUntraced(
       peerTls: tls.hosts,
       permissions,
       budgets,
+      effects: tools.effects ?? {},
       webhooks,
       presets,
       problems: issues.map((issue) => inFile(file, issue)),

@@ -1,10 +1,11 @@
 import { Sampling } from "@bowline/domain/plan/PlanRequest"
+import { ToolEffect } from "@bowline/domain/tool/TaskState"
 import { Webhooks } from "@bowline/domain/unstable/plan/Webhook"
-import { type Option, Result, Schema, Struct } from "effect"
+import { type Option, Record, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
-import { sections } from "./FileSettings.ts"
+import { keys } from "./FileSettings.ts"
 import { catalog, Presets } from "./PresetSchema.ts"
 
 const Tokens = (minimum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum: 100_000_000 }))
@@ -46,6 +47,9 @@ const Pem = Schema.optionalKey(Schema.String)
 const FilePeerHost = Schema.Struct({ tls: Schema.Struct({ cert: Pem, key: Pem, ca: Pem }) })
 export type FilePeerHost = typeof FilePeerHost.Type
 
+/** By a glob of tools' names. */
+const Effects = Schema.Record(Schema.String.check(Schema.isBetweenLength(1, 256)), ToolEffect)
+
 const HostName = matching(/^(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/, "Expected a host, or host:port")
 
 /** What the file may contain beside settings. */
@@ -56,12 +60,17 @@ export const Lists = Schema.Struct({
   ...catalog,
   presets: Schema.optionalKey(Presets),
   webhooks: Schema.optionalKey(Webhooks),
+  tools: Schema.optionalKey(Schema.Struct({ effects: Schema.optionalKey(Effects) })),
   permissions: Schema.optionalKey(Permissions),
   budgets: Schema.optionalKey(Budgets)
 })
 export type Lists = typeof Lists.Type
 
-const File = Schema.Struct({ ...sections, ...Lists.fields })
+/** A section of settings that has a list besides. */
+const tools = Schema.optionalKey(Schema.Struct({ ...keys.tools, effects: Schema.optionalKey(Effects) }))
+const sections = Record.map(keys, (fields) => Schema.optionalKey(Schema.Struct(fields)))
+
+const File = Schema.Struct({ ...sections, ...Lists.fields, tools })
 
 const decodeFile = Schema.decodeUnknownResult(File, { errors: "all", onExcessProperty: "error" })
 

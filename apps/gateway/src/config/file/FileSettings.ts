@@ -28,13 +28,10 @@ const inFile = Record.toEntries(table).flatMap(([name, setting]) =>
   setting.path === undefined ? [] : [{ name, path: setting.path, schema: writtenAs(setting) }]
 )
 
-/** The sections of the file that have settings. */
-export const sections = Record.map(
+/** The keys of the sections that have settings. */
+export const keys = Record.map(
   Object.groupBy(inFile, ({ path: [section] }) => section),
-  (keys = []) =>
-    Schema.optionalKey(
-      Schema.Struct(Object.fromEntries(keys.map(({ path: [, key], schema }) => [key, Schema.optionalKey(schema)])))
-    )
+  (settings = []) => Object.fromEntries(settings.map(({ path: [, key], schema }) => [key, Schema.optionalKey(schema)]))
 )
 
 /** A setting of the file, as the environment would write it. */

@@ -128,7 +128,9 @@ export class Memory {
       plan_id,
       at,
       state: state === "running" && !isOpen ? "unknown" : state,
-      result: task?.result ?? null
+      result: task?.result ?? null,
+      taskId: task?.remote_task_id ?? null,
+      contextId: task?.remote_context_id ?? null
     }
   }
 

@@ -10,7 +10,7 @@ import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
-import type { Route } from "../../remote/PeerClient.ts"
+import type { RemoteIds, Route } from "../../remote/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { Settlement } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -134,7 +134,7 @@ export interface DeliveryRecord extends Omit<DueDelivery, "dueInMs"> {
 }
 
 /** Whose an effect is. */
-export interface ClaimRecord extends Omit<EffectClaim, "result"> {
+export interface ClaimRecord extends Omit<EffectClaim, "result" | keyof RemoteIds> {
   state: EffectClaim["state"]
   readonly expires_at: string
 }
