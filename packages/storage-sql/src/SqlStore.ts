@@ -20,6 +20,7 @@ import * as SqlNotices from "./notice/SqlNotices.ts"
 import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
 import * as SqlOverviewStore from "./plan/SqlOverviewStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
+import * as SqlEffectStore from "./plan/SqlEffectStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
@@ -94,6 +95,7 @@ const allStores = (options: Options) =>
     SqlPlanStore.layer(options),
     SqlTaskStore.layer,
     SqlPushStore.layer,
+    SqlEffectStore.layer,
     SqlOverviewStore.layer,
     SqlInboxStore.layer,
     SqlSessionStore.layer,

@@ -18,6 +18,7 @@ import * as OpenAiError from "../edge/openai/OpenAiError.ts"
 import * as ResponseRoutes from "../edge/response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
+import * as EffectRoutes from "./EffectRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as InboxRoutes from "./InboxRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
@@ -33,6 +34,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     PlanRoutes.layer,
     InboxRoutes.layer,
     WebhookRoutes.layer,
+    EffectRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,

@@ -17,6 +17,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
     | "task"
     | "peer"
     | "delivery"
+    | "effect"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`

@@ -4,6 +4,7 @@ import manifest from "../../package.json" with { type: "json" }
 import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
 import { ConsoleApi } from "../console/ConsoleApi.ts"
 import { LoginApi } from "../console/LoginApi.ts"
+import { EffectsApi } from "../effect/EffectsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
 import { InboxApi } from "../inbox/InboxApi.ts"
@@ -44,7 +45,18 @@ const withoutFailureEvent = (spec: object) =>
  * ```
  */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, InboxApi, WebhooksApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OverviewApi, ConsoleApi)
+  .add(
+    PlansApi,
+    InboxApi,
+    WebhooksApi,
+    EffectsApi,
+    SessionsApi,
+    CredentialsApi,
+    PeersApi,
+    PresetsApi,
+    OverviewApi,
+    ConsoleApi
+  )
   .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(

@@ -20,6 +20,7 @@ describe("Api", () => {
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /console/session",
+      "DELETE /effects/{id}",
       "DELETE /plans/{id}/inbox/{entry_id}",
       "DELETE /sessions/{id}",
       "DELETE /ui/chat/{id}/stream",
@@ -30,6 +31,7 @@ describe("Api", () => {
       "GET /approvals",
       "GET /console/config",
       "GET /credentials",
+      "GET /effects",
       "GET /health",
       "GET /metrics",
       "GET /overview",

@@ -21,11 +21,13 @@ import { makeInboxStore } from "./internal/MemoryInboxes.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
 import { makeSessionStore, previewOf } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
+import { makeEffectStore } from "./internal/MemoryEffects.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
 import { makeOverviewStore } from "./internal/MemoryOverview.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
 import { OverviewStore } from "../store/OverviewStore.ts"
+import { EffectStore } from "../store/EffectStore.ts"
 import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
@@ -40,6 +42,7 @@ export type {
   Notices,
   OverviewStore,
   PlanStore,
+  EffectStore,
   PushStore,
   SessionStore,
   TaskStore
@@ -188,6 +191,7 @@ export type Stores =
   | PlanStore
   | TaskStore
   | PushStore
+  | EffectStore
   | OverviewStore
   | InboxStore
   | SessionStore
@@ -211,6 +215,7 @@ export const layerWith = ({
       return Context.make(PlanStore, makePlanStore(memory, notices, eventsTtl)).pipe(
         Context.add(TaskStore, makeTaskStore(memory)),
         Context.add(PushStore, makePushStore(memory)),
+        Context.add(EffectStore, makeEffectStore(memory)),
         Context.add(OverviewStore, makeOverviewStore(memory)),
         Context.add(InboxStore, makeInboxStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),

@@ -44,7 +44,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0035_channels": Changes.channels,
   "0036_take_overs": Changes.takeOvers,
   "0037_effects": Changes.effects,
-  "0038_webhooks": Changes.webhooks
+  "0038_webhooks": Changes.webhooks,
+  "0039_effect_lists": Changes.effectLists
 }
 
 const table = "bowline_migrations"

@@ -24,6 +24,7 @@ import { copyWebhooks, createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { listPlans } from "./internal/ListPlans.ts"
+import { effectState } from "./internal/EffectRows.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import {
   planColumns,
@@ -185,8 +186,7 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
   claimOf: (owner, key) =>
     withDeadline(sql<Omit<EffectClaim, "at"> & { readonly at: Date }>`
 select e.task_id, e.plan_id, e.claimed_at as at, t.result, t.remote_task_id as "taskId", t.remote_context_id as "contextId",
-  case when e.state = 'running' and not coalesce(t.state = 'running' and p.state in ('queued', 'running', 'waiting'), false)
-    then 'unknown' else e.state end as state
+  ${sql.literal(effectState)} as state
 from effects e
 left join tasks t on t.plan_id = e.plan_id and t.id = e.task_id
 left join plans p on p.id = e.plan_id

@@ -13,6 +13,7 @@ import type { CredentialStore } from "@bowline/runtime/unstable/store/Credential
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import type { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
+import type { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
 import type { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
@@ -44,6 +45,7 @@ export interface StoreCase {
     | PlanStore
     | TaskStore
     | PushStore
+    | EffectStore
     | OverviewStore
     | InboxStore
     | SessionStore

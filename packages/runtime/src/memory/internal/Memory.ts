@@ -105,29 +105,35 @@ export class Memory {
 
   claim(
     { owner, plan }: PlanRecord,
-    { at, expires_at, follows, key, task_id }: Extract<PlanChange, { readonly _tag: "EffectClaimed" }>
+    { at, expires_at, follows, key, task_id, tool }: Extract<PlanChange, { readonly _tag: "EffectClaimed" }>
   ): void {
     const id = nameOf(owner, key)
     const held = this.effects.get(id)
     const isFree = held === undefined || held.state === "none" || held.expires_at <= at || held.task_id === follows
-    if (isFree) this.effects.set(id, { task_id, plan_id: plan.plan_id, at, state: "running", expires_at })
+    const { plan_id } = plan
+    if (isFree) this.effects.set(id, { owner, tool, task_id, plan_id, at, state: "running", expires_at })
   }
 
   endEffect({ state, task_id }: Extract<PlanChange, { readonly _tag: "EffectEnded" }>): void {
     for (const claim of this.effects.values()) if (claim.task_id === task_id) claim.state = state
   }
 
+  /** One of a call that has ended, and has not said what it has done, is `unknown`. */
+  stateOf({ plan_id, state, task_id }: ClaimRecord): ClaimRecord["state"] {
+    const isOpen = this.open.has(plan_id) && this.plans.get(plan_id)?.tasks.get(task_id)?.state === "running"
+    return state === "running" && !isOpen ? "unknown" : state
+  }
+
   claimOf(owner: CallerName, key: string): EffectClaim | undefined {
     const claim = this.effects.get(nameOf(owner, key))
     if (claim === undefined) return undefined
-    const { at, plan_id, state, task_id } = claim
+    const { at, plan_id, task_id } = claim
     const task = this.plans.get(plan_id)?.tasks.get(task_id)
-    const isOpen = this.open.has(plan_id) && task?.state === "running"
     return {
       task_id,
       plan_id,
       at,
-      state: state === "running" && !isOpen ? "unknown" : state,
+      state: this.stateOf(claim),
       result: task?.result ?? null,
       taskId: task?.remote_task_id ?? null,
       contextId: task?.remote_context_id ?? null

@@ -135,6 +135,8 @@ export interface DeliveryRecord extends Omit<DueDelivery, "dueInMs"> {
 
 /** Whose an effect is. */
 export interface ClaimRecord extends Omit<EffectClaim, "result" | keyof RemoteIds> {
+  readonly owner: CallerName
+  readonly tool: string
   state: EffectClaim["state"]
   readonly expires_at: string
 }

@@ -429,3 +429,6 @@ export const webhooks: Steps = [
   )`,
   `create index if not exists deliveries_due on deliveries (next_try_at) where state = 'pending'`
 ]
+
+/** What the effects of a caller are listed by. */
+export const effectLists: Steps = [{ index: "effects_of_owner", on: "effects (owner, claimed_at)" }]

@@ -1,6 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import type { EffectState } from "@bowline/domain/unstable/tool/EffectState"
+import { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
+import type { Page } from "@bowline/runtime/unstable/store/Page"
 import { type PlanChange, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, Option } from "effect"
@@ -48,6 +51,50 @@ const holderOf = Effect.fnUntraced(function* (owner: CallerName, key: string) {
 
 export const effectCases: ReadonlyArray<StoreCase> = [
   {
+    title: "lists the effects of a caller, the newest first, by tool and time and in pages, and forgets one",
+    test: Effect.gen(function* () {
+      const store = yield* EffectStore
+      const owner = yield* Given.newOwner
+      const made = []
+      for (const [index, at] of [Given.at, Given.at, Given.at, Given.later].entries()) {
+        made.push(yield* claim(owner, `${index}`, { at, tool: index === 0 ? "bank_refund" : "bank_pay" }))
+      }
+      yield* claim(owner, "old", { expires_at: "1970-01-01T00:00:00.000Z" })
+      yield* claim(yield* Given.newOwner, "0")
+      const idsOf = (items: ReadonlyArray<{ readonly task_id: TaskId }>) => items.map(({ task_id }) => task_id)
+      const [refund, one, two, last] = idsOf(made)
+      assert(refund !== undefined && one !== undefined && two !== undefined && last !== undefined)
+      const whole = yield* store.list(owner, {}, { limit: 10 })
+      assert.deepEqual(idsOf(whole.items), [last, ...[refund, one, two].toSorted()])
+      assert.equal(whole.next, null)
+      assert.deepEqual(whole.items[0], {
+        effect_id: `effect_${last}`,
+        tool: "bank_pay",
+        state: "running",
+        plan_id: made[3]?.held.plan.plan_id,
+        task_id: last,
+        claimed_at: Given.later,
+        expires_at: Given.farOff
+      })
+      const paged: Array<TaskId> = []
+      let cursor: number | null = null
+      do {
+        const page: Page<EffectState> = yield* store.list(owner, {}, { limit: 1, ...(cursor !== null && { cursor }) })
+        paged.push(...idsOf(page.items))
+        cursor = page.next
+      } while (cursor !== null)
+      assert.deepEqual(paged, idsOf(whole.items))
+      const refunds = yield* store.list(owner, { tool: "bank_refund" }, { limit: 10 })
+      assert.deepEqual(idsOf(refunds.items), [refund])
+      assert.deepEqual(idsOf((yield* store.list(owner, { since: Given.later }, { limit: 10 })).items), [last])
+      assert.equal(yield* store.forget(last), true)
+      assert.equal(yield* store.forget(last), false)
+      assert.equal((yield* store.list(owner, {}, { limit: 10 })).items.length, 3)
+      const again = yield* claim(owner, "3")
+      assert.equal((yield* claimOf(owner, "3"))?.task_id, again.task_id)
+    })
+  },
+  {
     title: "gives an effect to the call that claims it first, for each caller and key",
     test: Effect.gen(function* () {
       const [ann, bob] = [yield* Given.newOwner, yield* Given.newOwner]
@@ -61,7 +108,9 @@ export const effectCases: ReadonlyArray<StoreCase> = [
         plan_id: first.held.plan.plan_id,
         at: Given.at,
         state: "running",
-        result: null
+        result: null,
+        taskId: null,
+        contextId: null
       })
       assert.equal((yield* claimOf(ann, "b"))?.task_id, other.task_id)
       assert.equal((yield* claimOf(bob, "a"))?.task_id, bobs.task_id)
