@@ -64,6 +64,8 @@ export interface TaskView {
   readonly remoteTaskId: string | null
   readonly remoteContextId: string | null
   readonly error: TaskError | null
+  /** The earlier call whose result it is: this one was not made. */
+  readonly repeatOf: string | null
   readonly progress: ReadonlyArray<{ readonly at: number; readonly state: string; readonly message: string | null }>
   readonly artifacts: ReadonlyArray<ArtifactView>
 }
@@ -86,6 +88,8 @@ export interface ApprovalView {
   readonly agent: string | null
   readonly input: Json
   readonly why: string
+  /** What is known besides: of `maybe_done`, the earlier call as `{task_id, plan_id, at}`. */
+  readonly data: Json | null
   readonly expiresAt: number
   readonly startedAt: number
   readonly endedAt: number | null

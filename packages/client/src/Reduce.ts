@@ -178,6 +178,7 @@ const events: Events = {
       remoteTaskId: null,
       remoteContextId: null,
       error: null,
+      repeatOf: null,
       progress: [],
       artifacts: []
     }
@@ -200,7 +201,8 @@ const events: Events = {
       durationMs: data.duration_ms,
       remoteTaskId: data.remote_task_id,
       remoteContextId: data.remote_context_id,
-      error: data.error ?? null
+      error: data.error ?? null,
+      repeatOf: data.repeat_of ?? null
     }))
     return staged(next)
   },
@@ -211,6 +213,7 @@ const events: Events = {
       // A gateway of an earlier version does not say it.
       agent: data.agent ?? null,
       why: data.why,
+      data: data.data ?? null,
       expiresAt: Date.parse(data.expires_at),
       decision: null,
       note: null,

@@ -5,12 +5,13 @@ import { Arguments } from "../call/Arguments.tsx"
 import { isObject } from "../call/FormValues.ts"
 import { type KnownTool, schemaOf } from "../call/ToolSchemas.ts"
 import { isOwn } from "../gateway/Config.ts"
+import { now } from "../gateway/GatewayClock.ts"
 import { inWords } from "../gateway/Gateway.ts"
 import { useValue } from "../call/ValueForm.tsx"
 import { planHref, sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
 import { Sign } from "../shell/Sign.tsx"
-import { shortId } from "../text/Format.ts"
+import { relative, shortId } from "../text/Format.ts"
 import { useApprovalContext } from "./ApprovalContext.ts"
 import { ChangedCall, type Remember } from "./ChangedCall.tsx"
 import { decide, type Deciding } from "./Pending.ts"
@@ -28,6 +29,8 @@ export interface Asked {
   readonly agent: string | null
   readonly input: Json
   readonly why: string
+  /** What is known besides, see `earlierOf`. */
+  readonly data: Json | null
   readonly expiresAt: number
   readonly caller: string | null
 }
@@ -65,7 +68,20 @@ const Decided = ({ verdict }: { readonly verdict: Verdict }) => (
   </p>
 )
 
-const Consequences = ({ agent, isChanged, tool }: Pick<Asked, "agent" | "tool"> & { readonly isChanged: boolean }) => (
+/** The earlier call of which nobody knows whether it has done the same. */
+const earlierOf = ({ data }: Asked) => {
+  if (!isObject(data)) return undefined
+  const { at, plan_id: planId, task_id: taskId } = data
+  if (typeof at !== "string" || typeof planId !== "string" || typeof taskId !== "string") return undefined
+  return { at, planId, taskId }
+}
+
+interface Consequence extends Pick<Asked, "agent" | "tool"> {
+  readonly isChanged: boolean
+  readonly mayBeDone: boolean
+}
+
+const Consequences = ({ agent, isChanged, mayBeDone, tool }: Consequence) => (
   <dl class="consequences">
     <div>
       <dt>Approve</dt>
@@ -76,7 +92,10 @@ const Consequences = ({ agent, isChanged, tool }: Pick<Asked, "agent" | "tool"> 
     </div>
     <div>
       <dt>Reject</dt>
-      <dd>Nothing is called. The model reads that it was rejected, and your note, and goes on without it.</dd>
+      <dd>
+        Nothing is called. The model reads that it was rejected, and your note, and goes on without it.
+        {mayBeDone ? " The earlier call counts as done: nobody is asked about it again." : ""}
+      </dd>
     </div>
   </dl>
 )
@@ -107,6 +126,7 @@ export const ApprovalCard = ({
   const own = context?.own ?? null
   const known = schema ?? (own === null ? null : schemaOf(own.plan, asked.tool))
   const given = isObject(asked.input) ? asked.input : {}
+  const before = asked.why === "maybe_done" ? earlierOf(asked) : undefined
   const changed = useValue(known, given, `${asked.taskId} ${known === null}`)
   const isChanged = useSignal(false)
   const remember = useSignal<Remember>("")
@@ -168,6 +188,14 @@ export const ApprovalCard = ({
       <dl class="facts">
         {asked.agent === null ? null : <Fact name="Peer">{asked.agent}</Fact>}
         <Fact name="Because">{reasons[asked.why] ?? asked.why}</Fact>
+        {before === undefined ? null : (
+          <Fact name="Earlier call">
+            <a href={`${planHref(before.planId)}?row=task-${encodeURIComponent(before.taskId)}`}>
+              {relative(before.at, now())}
+            </a>
+            : nobody knows what it did
+          </Fact>
+        )}
         {asked.caller === null || context !== undefined ? null : <Fact name="Asked by">{asked.caller}</Fact>}
         {links ? (
           <Fact name="Plan">
@@ -206,7 +234,12 @@ export const ApprovalCard = ({
       {isOpen ? (
         <>
           <ChangedCall isChanged={isChanged} remember={remember} value={changed} />
-          <Consequences agent={asked.agent} isChanged={isChanged.value} tool={asked.tool} />
+          <Consequences
+            agent={asked.agent}
+            isChanged={isChanged.value}
+            mayBeDone={before !== undefined}
+            tool={asked.tool}
+          />
           <div class="decide">
             <label>
               Note for the model

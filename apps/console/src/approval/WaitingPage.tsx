@@ -17,6 +17,7 @@ const askedOf = (approval: Waiting): Asked => ({
   agent: approval.agent,
   input: approval.input,
   why: approval.why ?? "",
+  data: approval.data,
   expiresAt: Date.parse(approval.expires_at),
   caller: approval.caller
 })

@@ -55,6 +55,18 @@ const Repeats = ({ task, view }: { readonly task: TaskView; readonly view: PlanV
   )
 }
 
+/** The earlier call that has done what this one was to do: of this plan, or of another one. */
+const RepeatOf = ({ task, view }: { readonly task: string; readonly view: PlanView }) => {
+  const call = view.tasks.find(({ taskId }) => taskId === task)
+  return call === undefined ? (
+    <code>{task}</code>
+  ) : (
+    <button type="button" class="link" onClick={() => setQuery({ row: `task-${task}` })}>
+      the call in step {call.step}
+    </button>
+  )
+}
+
 /** One call of a tool: with what, what it gave, and where it was made. */
 export const CallDetails = ({ live, task }: { readonly live: FollowedPlan; readonly task: TaskView }) => {
   const view = live.view.value
@@ -65,6 +77,11 @@ export const CallDetails = ({ live, task }: { readonly live: FollowedPlan; reado
       {task.error === null ? null : <Block title="Error">{`${task.error.code}: ${task.error.message}`}</Block>}
       <dl class="facts">
         <Fact name="State">{task.state}</Fact>
+        {task.repeatOf === null ? null : (
+          <Fact name="Not made">
+            It repeats <RepeatOf task={task.repeatOf} view={view} />
+          </Fact>
+        )}
         <Fact name="Took">{task.durationMs === null ? unknown : duration(task.durationMs)}</Fact>
         <Fact name={task.kind === "mcp" ? "MCP server" : "Agent"}>{task.agent ?? unknown}</Fact>
         {task.skill === null ? null : <Fact name="Skill">{task.skill}</Fact>}

@@ -8,12 +8,12 @@ export const PlanApprovals = ({ live }: { readonly live: FollowedPlan }) => {
   if (planId === null || approvals.length === 0) return null
   return (
     <section class="cards" aria-label="Approvals of the plan">
-      {approvals.map(({ agent, by, decision, endedAt, expiresAt, input, note, taskId, tool, why }) => (
+      {approvals.map(({ agent, by, data, decision, endedAt, expiresAt, input, note, taskId, tool, why }) => (
         <ApprovalCard
           key={taskId}
           links={false}
           schema={live.plan.value === undefined ? null : schemaOf(live.plan.value, tool)}
-          asked={{ planId, sessionId: null, taskId, tool, agent, input, why, expiresAt, caller: null }}
+          asked={{ planId, sessionId: null, taskId, tool, agent, input, why, data, expiresAt, caller: null }}
           verdict={endedAt === null ? undefined : { decision, by, note }}
         />
       ))}
