@@ -73,7 +73,7 @@ const earlierOf = ({ data }: Asked) => {
   if (!isObject(data)) return undefined
   const { at, plan_id: planId, task_id: taskId } = data
   if (typeof at !== "string" || typeof planId !== "string" || typeof taskId !== "string") return undefined
-  return { at, planId, taskId }
+  return { at: Date.parse(at), planId, taskId }
 }
 
 interface Consequence extends Pick<Asked, "agent" | "tool"> {
