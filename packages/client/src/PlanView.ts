@@ -65,7 +65,7 @@ export interface TaskView {
   readonly remoteContextId: string | null
   readonly error: TaskError | null
   /** The earlier call whose result it is: this one was not made. */
-  readonly repeatOf: string | null
+  readonly repeatOf?: string | undefined
   readonly progress: ReadonlyArray<{ readonly at: number; readonly state: string; readonly message: string | null }>
   readonly artifacts: ReadonlyArray<ArtifactView>
 }
@@ -89,7 +89,7 @@ export interface ApprovalView {
   readonly input: Json
   readonly why: string
   /** What is known besides: of `maybe_done`, the earlier call as `{task_id, plan_id, at}`. */
-  readonly data: Json | null
+  readonly data?: Json | undefined
   readonly expiresAt: number
   readonly startedAt: number
   readonly endedAt: number | null

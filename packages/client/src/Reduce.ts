@@ -135,7 +135,7 @@ const events: Events = {
     stage: null,
     model: data.model,
     deadlineAt: Date.parse(data.deadline_at),
-    queue: view.queue && { ...view.queue, endedAt: at }
+    queue: view.queue && close(view.queue, at)
   }),
   parked: (view) => ({ ...view, state: "waiting", deadlineAt: null }),
   woken: (view, { deadline_at }) => ({ ...view, state: "running", deadlineAt: Date.parse(deadline_at) }),
@@ -178,7 +178,6 @@ const events: Events = {
       remoteTaskId: null,
       remoteContextId: null,
       error: null,
-      repeatOf: null,
       progress: [],
       artifacts: []
     }
@@ -202,7 +201,7 @@ const events: Events = {
       remoteTaskId: data.remote_task_id,
       remoteContextId: data.remote_context_id,
       error: data.error ?? null,
-      repeatOf: data.repeat_of ?? null
+      repeatOf: data.repeat_of
     }))
     return staged(next)
   },
@@ -213,7 +212,7 @@ const events: Events = {
       // A gateway of an earlier version does not say it.
       agent: data.agent ?? null,
       why: data.why,
-      data: data.data ?? null,
+      data: data.data,
       expiresAt: Date.parse(data.expires_at),
       decision: null,
       note: null,

@@ -101,9 +101,9 @@ const toSendable = (url: string, init: RequestInit, body: object | undefined): R
     const whole = { ...init, body: JSON.stringify(body) }
     const sent = new globalThis.Request(url, whole).url
     if (/^https?:/.test(sent)) return whole
-    throw new Error(`Expected a baseUrl with http: or https:`)
+    throw new Error("baseUrl: expected http(s)")
   } catch (cause) {
-    throw errorOf("invalid_request", `The request cannot be sent: ${reasonOf(cause)}`, false, { cause })
+    throw errorOf("invalid_request", `Cannot send the request: ${reasonOf(cause)}`, false, { cause })
   }
 }
 

@@ -77,6 +77,12 @@ export type AgentAuth =
     readonly scope?: string
   }
 
+export interface ToolEffect {
+  readonly key: "arguments" | ReadonlyArray<string>
+  readonly scope: "session" | "caller"
+  readonly keep?: string
+}
+
 export interface Skill {
   readonly id: string
   readonly description?: string
@@ -87,11 +93,7 @@ export interface Skill {
   readonly idempotent?: boolean
   readonly polling?: boolean
   readonly approval?: "never" | "always"
-  readonly effect?: {
-    readonly key: "arguments" | ReadonlyArray<string>
-    readonly scope: "session" | "caller"
-    readonly keep?: string
-  }
+  readonly effect?: ToolEffect
 }
 
 export interface Agent {
@@ -168,11 +170,7 @@ export interface PlanRequest {
     readonly approval?: "never" | "always"
     readonly tool_timeout_ms?: number
     readonly pinned_tools?: { readonly [key: string]: string }
-    readonly effects?: { readonly [key: string]: {
-      readonly key: "arguments" | ReadonlyArray<string>
-      readonly scope: "session" | "caller"
-      readonly keep?: string
-    } }
+    readonly effects?: { readonly [key: string]: ToolEffect }
     readonly required?: boolean
     readonly url: string
     readonly auth?: AgentAuth
@@ -185,11 +183,7 @@ export interface PlanRequest {
     readonly output_schema?: { readonly [key: string]: Json }
     readonly approval?: "never" | "always"
     readonly wait_timeout_ms?: number
-    readonly effect?: {
-      readonly key: "arguments" | ReadonlyArray<string>
-      readonly scope: "session" | "caller"
-      readonly keep?: string
-    }
+    readonly effect?: ToolEffect
   }>
   readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
   readonly prior_summary?: string

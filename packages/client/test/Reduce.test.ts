@@ -166,7 +166,7 @@ describe("PlanView", () => {
         remoteTaskId: "r1",
         remoteContextId: "c1",
         error: { code: "e", message: "No" },
-        repeatOf: null,
+        repeatOf: undefined,
         progress: [{ at: start + 4_000, state: "working", message: "Reading" }],
         artifacts: [
           { at: start + 5_000, content: "rope", mediaType: "text/plain", truncated: false, verified: null, name: "a" }
@@ -201,7 +201,7 @@ describe("PlanView", () => {
         agent: null,
         input: { eur: 5 },
         why: "always",
-        data: null,
+        data: undefined,
         expiresAt: start + 3_600_000,
         startedAt: start + 5_000,
         endedAt: start + 6_000,

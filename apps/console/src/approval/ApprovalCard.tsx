@@ -30,7 +30,7 @@ export interface Asked {
   readonly input: Json
   readonly why: string
   /** What is known besides, see `earlierOf`. */
-  readonly data: Json | null
+  readonly data?: Json | null | undefined
   readonly expiresAt: number
   readonly caller: string | null
 }

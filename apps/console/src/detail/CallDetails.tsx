@@ -77,7 +77,7 @@ export const CallDetails = ({ live, task }: { readonly live: FollowedPlan; reado
       {task.error === null ? null : <Block title="Error">{`${task.error.code}: ${task.error.message}`}</Block>}
       <dl class="facts">
         <Fact name="State">{task.state}</Fact>
-        {task.repeatOf === null ? null : (
+        {task.repeatOf === undefined ? null : (
           <Fact name="Not made">
             It repeats <RepeatOf task={task.repeatOf} view={view} />
           </Fact>

@@ -7,7 +7,7 @@ import { PlanState } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
 import { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import { TaskError } from "@bowline/domain/plan/PlanEvent"
-import { TaskState } from "@bowline/domain/tool/TaskState"
+import { TaskState, ToolEffect } from "@bowline/domain/tool/TaskState"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { Schema } from "effect"
 import { OpenApi } from "effect/http-api"
@@ -101,6 +101,7 @@ const named: ReadonlyArray<readonly [name: string, schema: JsonSchema]> = [
   ["Final", schemaOf(Final)],
   ["Failure", schemaOf(Failure)],
   ["AgentAuth", schemaOf(AgentAuth)],
+  ["ToolEffect", schemaOf(ToolEffect)],
   ["Skill", schemaOf(Skill)],
   ["Agent", schemaOf(Agent)],
   ["MessagePart", schemaOf(MessagePart)],

@@ -52,8 +52,14 @@ describe.each(eras)("a server of the SDK %s", (_, hostOf, revision) => {
       }
       const [call] = seen.calls as ReadonlyArray<{ readonly meta: Readonly<Record<string, string>> }>
       assert.match(call?.meta["traceparent"] ?? "", trace)
-      const { "bowline/task_id": task, progressToken: __, traceparent: ___, ...others } = call?.meta ?? {}
-      assert.strictEqual(task, taskId)
+      const {
+        "bowline/task_id": task,
+        "bowline/idempotency_key": key,
+        progressToken: __,
+        traceparent: ___,
+        ...others
+      } = call?.meta ?? {}
+      assert.deepStrictEqual([task, key], [taskId, taskId])
       assert.isTrue(Object.keys(others).every((key) => key.startsWith("io.modelcontextprotocol/")))
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
