@@ -1,5 +1,6 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { completes, produces } from "@bowline/testing/peer/Act"
+import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
@@ -73,6 +74,28 @@ describe("effects", () => {
       assert.strictEqual(again, anns)
       assert.notStrictEqual(bobs, anns)
     })
+  )
+
+  it.live("of a tool of an MCP server are declared beside the server, and its calls carry their key", () =>
+    Effect.gen(function* () {
+      const server = yield* ScriptedMcpServer.serve({
+        list: () => ({ tools: [{ name: "pay", inputSchema: schema }] }),
+        call: (request) =>
+          Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "paid" }] }))
+      })
+      const { url } = yield* start(script)
+      const bank = { name: "bank", url: `${server.url}/mcp`, effects: { pay: byOrder } }
+      for (const _ of [1, 2]) yield* post(`${url}/plan`, { question: "?", mcp_servers: [bank] })
+      const calls = (yield* server.requests).filter(({ body }) => body.includes('"tools/call"'))
+      const [call] = calls
+      assert.lengthOf(calls, 1)
+      const { params } = JSON.parse(call?.body ?? "{}") as {
+        readonly params: { readonly _meta: Readonly<Record<string, string>> }
+      }
+      const key = params._meta["bowline/idempotency_key"]
+      assert.match(key ?? "", /^[0-9a-f]{64}$/)
+      assert.strictEqual(call?.headers["idempotency-key"], key)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("are declared by the operator for tools that say nothing", () =>

@@ -56,3 +56,32 @@ describe("LocalTools", () => {
     )
   )
 })
+
+it.effect("a tool of the app that says what its effect is does it once, whatever the model asks", () => {
+  const charged: Array<string> = []
+  const Charge = Tool.make("charge", {
+    parameters: Schema.Struct({ order: Schema.String, note: Schema.String }),
+    success: Schema.String
+  }).annotate(LocalTools.Effects, { key: ["/order"], scope: "caller" })
+  const shop = Toolkit.make(Charge)
+  const charge = shop.toLayer({
+    charge: ({ order }) =>
+      Effect.sync(() => {
+        charged.push(order)
+        return "charged"
+      })
+  })
+  const asked = (order: string, note: string) => [callTool("charge", { order, note })]
+  return Effect.gen(function* () {
+    const events = yield* readAll((yield* post({ question: "?" })).frames)
+    assert.deepStrictEqual(charged, ["7", "8"])
+    const [first, second] = all(events, "task.finished")
+    assert.strictEqual(second?.repeat_of, first?.task_id)
+  }).pipe(
+    Effect.provide(
+      layer({ script: [asked("7", "a"), asked("7", "b"), asked("8", "a"), [say("done")]] }).pipe(
+        Layer.provide(LocalTools.layer(shop).pipe(Layer.provide(charge)))
+      )
+    )
+  )
+})
