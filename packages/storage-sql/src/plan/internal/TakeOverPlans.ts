@@ -75,7 +75,8 @@ const candidates = (sql: SqlClient.SqlClient, { forgotten, isThorough }: Looking
   union
   select p.id from (
     select o.replica from owners o
-    where not exists (select from replicas r where r.id = o.replica and r.expires_at > now()) offset 0
+    where o.replica is not null and not exists (
+      select from replicas r where r.id = o.replica and r.expires_at > now()) offset 0
   ) o
   cross join lateral (select p.id from plans p where p.replica = o.replica and p.state = 'queued' offset 0) p
   ${forgotten.length === 0 ? sql`` : sql`union select id from plans where ${sql.in("id", forgotten)}`}
