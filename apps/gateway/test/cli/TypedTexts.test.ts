@@ -108,11 +108,12 @@ describe.skipIf(!hasPty)("a line that is typed into bowline ask on a terminal (s
   it.live("comes back behind the question about a call that was asked meanwhile", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()
+      const isBack = yield* Deferred.make<void>()
       const folder = yield* folderOf({ "gateway.yaml": bank })
       const { url } = yield* start(
         (asked) =>
           results(asked).length > 0
-            ? [say(`heard: ${question(asked)}`)]
+            ? [until(Deferred.await(isBack)), say(`heard: ${question(asked)}`)]
             : [until(Deferred.await(proceed)), callTool("ann_pay", { input: "hi" })],
         { BOWLINE_CONFIG: join(folder, "gateway.yaml") }
       )
@@ -124,6 +125,7 @@ describe.skipIf(!hasPty)("a line that is typed into bowline ask on a terminal (s
       yield* terminal.shows(/Approve ann_pay\?.*: $/m)
       yield* terminal.type("n\r")
       yield* terminal.shows(/^> The red$/m)
+      yield* Deferred.succeed(isBack, undefined)
       const { lines } = yield* terminal.ended
       assert.notInclude(lines.join("\n"), "> The red")
     })

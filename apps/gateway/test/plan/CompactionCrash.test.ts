@@ -15,7 +15,7 @@ import { checkStream, factsIn, known, messagesOf } from "./Storm.ts"
 
 /** Three turns of this length fit in a prompt, a fourth one is too long. */
 const padding = ` ${"word ".repeat(480)}`
-const window = { BOWLINE_CONTEXT_WINDOW: "4000", BOWLINE_SUMMARY_MODEL: "openai/scribe", BOWLINE_LEASE_TTL: "1s" }
+const window = { BOWLINE_CONTEXT_WINDOW: "4000", BOWLINE_SUMMARY_MODEL: "openai/scribe", BOWLINE_LEASE_TTL: "3s" }
 
 interface Instant {
   readonly title: string
