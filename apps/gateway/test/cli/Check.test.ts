@@ -108,7 +108,8 @@ mcp_servers:
         agents: [{ ...rigger, auth: { type: "bearer", token: "$TOKEN" } }],
         mcp_servers: [{ name: "files", command: "files-server", args: ["planted-secret-3"] }],
         model: "openai/knots-1",
-        instructions: "Speak like a sailor."
+        instructions: "Speak like a sailor.",
+        webhooks: [{ url: "https://hooks.example/in?key=planted-secret-4", secret: "whsec_cGxhbnRlZC1zZWNyZXQ=" }]
       }
       const file = JSON.stringify({ agents: [rigger], presets: { knots } })
       const { code, stdout } = yield* check({ "bowline.config.json": file }, { TOKEN: "planted-secret-2" })
@@ -123,7 +124,8 @@ mcp_servers:
           agents: [{ ...shown, auth: { type: "bearer" } }],
           mcp_servers: [{ name: "files", command: "files-server", args: ["<redacted>"], env: {} }],
           preferences: { model: "openai/knots-1" },
-          instructions: "Speak like a sailor."
+          instructions: "Speak like a sailor.",
+          webhooks: [{ url: "https://hooks.example/in", secret: "<redacted>" }]
         }
       })
     })

@@ -8,7 +8,10 @@ import { Effect, Fiber, Schedule } from "effect"
 import { operationsOf } from "./Operations.ts"
 import { post, send, startOn, stores } from "./RunningGateway.ts"
 
-const keys = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" }
+const keys = {
+  BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob",
+  BOWLINE_SECRET_KEY: Buffer.alloc(32, 1).toString("base64")
+}
 const ann = { authorization: "Bearer key-of-ann" }
 const bob = { authorization: "Bearer key-of-bob" }
 
@@ -28,6 +31,9 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /sessions/{id}/messages": {},
   "POST /credentials/{id}/clear": { refusal: [403, "forbidden"] },
   "GET /ui/chat/{id}/stream": { refusal: [204, undefined] },
+  "GET /plans/{id}/webhooks": {},
+  "POST /plans/{id}/webhooks/{delivery_id}/retry": {},
+  "DELETE /effects/{id}": { refusal: [403, "forbidden"] },
   "GET /plans/{id}/inbox": {},
   "DELETE /plans/{id}/inbox/{entry_id}": {},
   "POST /plans/{id}/inbox": { body: { type: "text", text: "really?", else: "reject" } },
@@ -74,9 +80,9 @@ describe("what belongs to another caller", () => {
         const { body: first } = yield* post(`${url}/plan`, asked, { ...ann, ...key })
         const skills = [{ id: "pay", approval: "always" }]
         const agents = [{ name: "rigger", endpoint: `${peer}/`, dialect: "a2a-0.3", skills }]
-        const paying = yield* Effect.forkChild(
-          post(`${url}/plan`, { question: "pay?", session_id: "ann's", agents }, { ...ann, accept: "application/json" })
-        )
+        const webhooks = [{ url: "http://127.0.0.1:1/", secret: "whsec_cGxhbnRlZA==", events: ["approval.requested"] }]
+        const payment = { question: "pay?", session_id: "ann's", agents, webhooks }
+        const paying = yield* Effect.forkChild(post(`${url}/plan`, payment, { ...ann, accept: "application/json" }))
         const read = (path: string, headers = ann) => Effect.map(send(url + path, { headers }), ({ text }) => text)
         const text = yield* Effect.repeat(read("/approvals"), {
           until: (text) => text.includes("task_id"),
@@ -85,6 +91,7 @@ describe("what belongs to another caller", () => {
         const idIn = (pattern: RegExp, text: string) => pattern.exec(text)?.[1] ?? assert.fail(text)
         const plan = idIn(/"plan_id":"([^"]+)"/, text)
         const task = idIn(/"task_id":"([^"]+)"/, text)
+        const delivery = idIn(/"delivery_id":"([^"]+)"/, yield* read(`/plans/${plan}/webhooks`))
         const session = String(first["session_id"])
         const { body: accepted } = yield* post(`${url}/plans/${plan}/inbox`, { type: "text", text: "more" }, ann)
         const entry = String(accepted["entry_id"])
@@ -101,10 +108,14 @@ describe("what belongs to another caller", () => {
 
         const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
           const [method = "", path = ""] = operation.split(" ")
-          const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, credentials: "openai" }
+          const others = { credentials: "openai", effects: "rigger_pay" }
+          const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
-          const target =
-            url + path.replace("{id}", encodeURIComponent(id)).replace("{task_id}", task).replace("{entry_id}", entry)
+          const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }
+          const target = Object.entries(named).reduce(
+            (path, [name, value]) => path.replace(`{${name}}`, encodeURIComponent(value)),
+            url + path
+          )
           const { body } = cases[operation] ?? {}
           const sent = body && { ...body, ...("to_message_id" in body && { to_message_id: message }) }
           return send(target, {
