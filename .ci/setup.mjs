@@ -117,9 +117,11 @@ const install = async (level) => {
   if (failed !== undefined) fail(failed.why, failed.output)
 }
 
-/** What nobody needs who only runs a package: declarations, source maps, and the sources beside what was built of them. */
+/** What nobody needs who only runs a package: declarations, source maps, the sources beside what was built of them, and the headers of Node.js. */
 const isSpare = (path) =>
-  /\.(?:d\.[cm]?ts|map)$/.test(path) || /\/node_modules\/(?:effect|zod|gpt-tokenizer)\/(?:src|cjs)\//.test(path)
+  /\.(?:d\.[cm]?ts|map)$/.test(path) ||
+  /\/node_modules\/(?:effect|zod|gpt-tokenizer)\/(?:src|cjs)\//.test(path) ||
+  /\/node_modules\/node-(?:bin-)?\w+-\w+\/(?:include|share)\//.test(path)
 
 const filesBelow = (folder) =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
