@@ -60,6 +60,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "compaction",
     "planner",
     "plan",
+    "schedule",
     "Embedding.ts"
   ],
   "apps/gateway": [
