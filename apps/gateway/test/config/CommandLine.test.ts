@@ -69,7 +69,7 @@ describe("the agents and MCP servers of the command line", () => {
       )
       assert.deepStrictEqual(problems.map(formatProblem), [
         "--agent: Expected an http or https URL",
-        "--mcp: Expected no credentials in the URL: use auth",
+        "--mcp: Expected no credentials in the URL: use auth or headers",
         "--mcp: Expected a value with a length of at least 1"
       ])
     })

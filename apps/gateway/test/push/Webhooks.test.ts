@@ -269,6 +269,27 @@ describe("the webhooks of the configuration", () => {
     })
   )
 
+  it.live("are told of a response that is not to be stored, though they take it late, and then it is gone", () =>
+    Effect.gen(function* () {
+      const { requests, url: hook } = yield* receiver((count) => (count === 1 ? 503 : 200))
+      const { url } = yield* start(
+        () => [say("ok")],
+        yield* configured({ webhooks: [{ url: hook, secret_env_var: "HOOK_SECRET" }] })
+      )
+      const { headers } = yield* post(`${url}/v1/responses`, { model: "bowline", input: "Hi", store: false })
+      const all = yield* requests.awaitCount(2)
+      const plan = headers.get("x-bowline-plan-id")
+      assert.deepStrictEqual(
+        all.map((request) => verified(request).data["plan_id"]),
+        [plan, plan]
+      )
+      yield* Effect.repeat(send(`${url}/plans/${plan}`), {
+        until: ({ status }) => status === 404,
+        schedule: Schedule.spaced("20 millis")
+      })
+    })
+  )
+
   it.live("need a variable that holds a secret", () =>
     Effect.gen(function* () {
       const settings = yield* configured({ webhooks: [{ url: "http://a.test/", secret_env_var: "HOOK_NONE" }] })

@@ -18,7 +18,7 @@ export const HttpUrl = Schema.String.check(
     if (!URL.canParse(text)) return "Expected an http or https URL"
     const url = new URL(text)
     if (url.protocol !== "http:" && url.protocol !== "https:") return "Expected an http or https URL"
-    return url.username === "" && url.password === "" ? true : "Expected no credentials in the URL: use auth"
+    return url.username === "" && url.password === "" ? true : "Expected no credentials in the URL: use auth or headers"
   })
 )
 

@@ -259,7 +259,10 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
     }
   }
 
-  /** Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here. */
+  /**
+   * Deletes a session that is kept for its plan alone. Readers that are about to read the end have this long. A sweep deletes what is missed here, and what
+   * waits for a webhook that does not answer.
+   */
   const forget = ({ live, run }: RunningPlan, session: SessionId) =>
     Deferred.await(live.closed).pipe(
       Effect.andThen(Effect.sleep(endReadWithin)),
@@ -268,7 +271,10 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
           run.elsewhere !== undefined
             ? Effect.void
             : Effect.retry(
-                Effect.repeat(sessions.delete(session), { until: (isDeleted) => isDeleted, schedule: freed }),
+                Effect.repeat(sessions.delete(session, "telling"), {
+                  until: (isDeleted) => isDeleted,
+                  schedule: freed
+                }),
                 freed
               )
         )

@@ -106,12 +106,12 @@ export class SessionStore extends Context.Service<
     /**
      * Deletes the session and all it owns. Returns `false`, and deletes nothing, while the session has a plan that is not over. A
      * plan that is created at the same time either prevents the deletion or gets a new session. Large data is hidden first, and then
-     * deleted in small batches.
+     * deleted in small batches. Unless it is `telling`, it also stays while a delivery to a webhook of its plans is pending.
      */
-    readonly delete: (session: SessionId) => Effect.Effect<boolean, StorageError>
+    readonly delete: (session: SessionId, unless?: "telling") => Effect.Effect<boolean, StorageError>
     /**
      * Deletes one small batch: sessions, idempotency keys and known tools that have expired by `now` (ISO 8601 in UTC), and the rest of earlier
-     * deletions. Returns whether there may be more. A session with a plan that is not over stays. A plan that is created at the same
+     * deletions. Returns whether there may be more. A session stays with a plan that is not over, and while a delivery to a webhook is pending. A plan that is created at the same
      * time either prevents the deletion or gets a new session. Of several replicas that sweep at once only one finds work.
      */
     readonly sweep: (now: string) => Effect.Effect<boolean, StorageError>

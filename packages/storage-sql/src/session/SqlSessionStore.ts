@@ -165,7 +165,7 @@ select agent, endpoint, skill, remote_task_id, remote_context_id, preset from wa
 order by ordinal`),
   compact: (session, fence, compaction) => withDeadline(compact(sql, session, fence, compaction)),
   revert: (session, fence, to) => withDeadline(revert(sql, session, fence, to)),
-  delete: (session) => withDeadline(deleteSession(sql, session), deadlines.long),
+  delete: (session, unless) => withDeadline(deleteSession(sql, session, unless), deadlines.long),
   sweep: (now) => withDeadline(sweep(sql, now), deadlines.long)
 })
 

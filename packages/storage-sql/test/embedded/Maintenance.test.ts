@@ -31,7 +31,7 @@ const runPlan = Effect.gen(function* () {
 /** Runs 60 plans, which write as much as 2,000 small ones, and deletes their sessions. */
 const churn = Effect.gen(function* () {
   const { delete: remove } = yield* SessionStore
-  yield* Effect.forEach(yield* Effect.replicateEffect(runPlan, 60), remove)
+  yield* Effect.forEach(yield* Effect.replicateEffect(runPlan, 60), (id) => remove(id))
 })
 
 /** What the log keeps for a crash, in bytes, and how many rows are dead in tables that are due. */

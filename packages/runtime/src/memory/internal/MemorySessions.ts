@@ -108,6 +108,12 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
   }
   const messagesOf = (id: SessionId): ReadonlyArray<Message> => memory.sessions.get(id)?.messages ?? []
   const isFree = ({ open }: SessionRecord): boolean => open.size === 0
+  const isTold = ({ plans }: SessionRecord): boolean =>
+    !Array.from(plans).some((plan) =>
+      Array.from(memory.pushes.get(plan)?.values() ?? []).some(({ deliveries }) =>
+        deliveries.some(({ state }) => state === "pending")
+      )
+    )
   /** The session, if this fence may still write it. */
   const fenced = (id: SessionId, fence: number) =>
     Effect.suspend(() => {
@@ -177,11 +183,11 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         if (kept === undefined) return Effect.fail(new NotFound({ what: "message" }))
         return Effect.succeed(withdraw(dropBehind(memory, session, kept.seq)))
       }),
-    delete: (id) =>
+    delete: (id, unless) =>
       Effect.sync(() => {
         const session = memory.sessions.get(id)
         if (session === undefined) return true
-        if (!isFree(session)) return false
+        if (!isFree(session) || (unless === "telling" && !isTold(session))) return false
         memory.remove(session)
         return true
       }),
@@ -191,7 +197,7 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         const expired = firstFew(
           memory.sessions.values(),
           sweepSize,
-          (session) => expiresAt(session) <= nowMs && isFree(session)
+          (session) => expiresAt(session) <= nowMs && isFree(session) && isTold(session)
         )
         for (const session of expired) memory.remove(session)
         const keys = firstFew(

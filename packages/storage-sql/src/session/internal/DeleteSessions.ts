@@ -60,14 +60,23 @@ const purgeAll = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plans: R
 const isFree =
   "not exists (select from plans p where p.session_id = s.id and p.state in ('queued', 'running', 'waiting'))"
 
+/** Whether its webhooks were told all. What is dropped after a day is not pending any more. */
+const isTold =
+  "not exists (select from plans p join deliveries d on d.task_id = p.id where p.session_id = s.id and d.state = 'pending')"
+
 /** Deletes one session. A plan that is created at the same time waits until this is done. */
-export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, session: SessionId) {
+export const deleteSession = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  session: SessionId,
+  unless: "telling" | undefined
+) {
+  const mayGo = sql.literal(unless === "telling" ? `${isFree} and ${isTold}` : isFree)
   const plans = yield* sql.withTransaction(
     Effect.gen(function* () {
       const [locked] = yield* sql`select id from sessions where id = ${session} for update`
       if (locked === undefined) return []
       // Reads behind the lock, to see a plan that was created while this waited for it.
-      const [free] = yield* sql`select true as free from sessions s where s.id = ${session} and ${sql.literal(isFree)}`
+      const [free] = yield* sql`select true as free from sessions s where s.id = ${session} and ${mayGo}`
       return free === undefined ? undefined : yield* remove(sql, [session])
     })
   )
@@ -134,7 +143,7 @@ select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_our
       const effects = yield* forget(sql, now, "effects", "key")
       const left = plans + keys + effects + (yield* forget(sql, now, "known_tools", "tool"))
       const expired = yield* sql<{ readonly id: SessionId }>`
-select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
+select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)} and ${sql.literal(isTold)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`
       if (expired.length > 0)
         yield* remove(

@@ -277,5 +277,28 @@ export const pushCases: ReadonlyArray<StoreCase> = [
       assert.equal(yield* (yield* SessionStore).delete(session_id), true)
       assert.deepEqual(yield* store.deliveries(owner, task), [])
     })
+  },
+  {
+    title: "keeps a session that has expired until its webhooks were told, but not from whoever deletes it",
+    test: Effect.gen(function* () {
+      const store = yield* PushStore
+      const sessions = yield* SessionStore
+      const [left, deleted] = [yield* givenWebhooks, yield* givenWebhooks]
+      for (const { commit } of [left, deleted]) yield* (yield* PlanStore).commit([yield* commit([Given.settled()], 2)])
+      const { owner, replica, session_id, task } = left
+      const sweep = Effect.repeat(sessions.sweep("2026-02-02T03:04:05.678Z"), { while: (isMore) => isMore })
+      yield* sweep
+      assert.equal(yield* sessions.delete(session_id, "telling"), false)
+      for (const claim of yield* claimed(task, replica)) {
+        assert.equal((yield* store.deliveries(owner, task)).length, 2)
+        const { delivery_id } = Option.getOrThrow(yield* store.nextDelivery(claim))
+        assert.equal(yield* store.tried(claim, delivery_id, delivered), true)
+      }
+      assert.equal((yield* store.deliveries(owner, task)).length, 2)
+      yield* sweep
+      assert.deepEqual(yield* store.deliveries(owner, task), [])
+      assert.equal((yield* store.deliveries(deleted.owner, deleted.task)).length, 2)
+      assert.equal(yield* sessions.delete(deleted.session_id), true)
+    })
   }
 ]
