@@ -60,7 +60,7 @@ const answersWithin = 30_000
 /** Asks a route that the client has no method for. */
 export const askJson = async (
   path: string,
-  { method, signal }: { readonly method?: "DELETE"; readonly signal?: AbortSignal } = {}
+  { method, signal }: { readonly method?: "DELETE" | "POST"; readonly signal?: AbortSignal } = {}
 ): Promise<Fields> => {
   const limit = AbortSignal.timeout(answersWithin)
   const response = await fetchOwn(path, {

@@ -5,6 +5,7 @@ import { Loading, Problem } from "../shell/Notice.tsx"
 import { Answer, Speech } from "./Answer.tsx"
 import { AskOn, Said } from "./AskOn.tsx"
 import { Banner } from "./Banner.tsx"
+import { Deliveries } from "./Deliveries.tsx"
 import { Header } from "./Header.tsx"
 import { PlanApprovals } from "./PlanApprovals.tsx"
 import { PlanWaits } from "./PlanWaits.tsx"
@@ -54,6 +55,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
       <PlanWaits live={live} />
       <Speech live={live} />
       {isOver ? [answer, said, askOn, timeline] : [timeline, answer, said, askOn]}
+      <Deliveries planId={id} state={plan.state} />
     </>
   )
 }

@@ -19,7 +19,10 @@ const tones: Readonly<Record<string, Tone>> = {
   rejected: "warn",
   canceled: "warn",
   interrupted: "warn",
-  error: "bad"
+  error: "bad",
+  pending: "waiting",
+  delivered: "good",
+  dropped: "bad"
 }
 
 /** A state as a sign and a word: nothing is said by colour alone. */
