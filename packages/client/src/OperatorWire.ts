@@ -120,3 +120,33 @@ export interface Overview {
     }>
     | null
 }
+
+export interface NewKey {
+  readonly name: string
+  readonly admin?: boolean
+  readonly expires?: string
+  readonly note?: string
+}
+
+export interface IssuedKey {
+  readonly key_id: string
+  readonly name: string
+  readonly admin: boolean
+  readonly note: string | null
+  readonly created_by: string
+  readonly created_at: string
+  readonly last_used_at: string | null
+  readonly expires_at: string | null
+}
+
+export interface ShownKey {
+  readonly key_id: string
+  readonly name: string
+  readonly admin: boolean
+  readonly note: string | null
+  readonly created_by: string
+  readonly created_at: string
+  readonly last_used_at: string | null
+  readonly expires_at: string | null
+  readonly key: string
+}

@@ -9,6 +9,7 @@ import { ask } from "./AskCommand.ts"
 import { credentials } from "./CredentialsCommand.ts"
 import { doctor } from "./DoctorCommand.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
+import { keys } from "./KeysCommand.ts"
 import { printLine, tell } from "./Output.ts"
 import { cancel, plans } from "./PlansCommand.ts"
 import * as RunCommand from "./RunCommand.ts"
@@ -45,6 +46,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     answer,
     sessions,
     credentials,
+    keys,
     webhooks,
     check,
     doctor

@@ -17,9 +17,12 @@ import type { Misfit } from "./Misfit.ts"
 /** Stands for every caller that has no entry of its own. */
 const others = "*"
 
+/** In front of the name of a caller whose key an admin makes while the gateway runs: nobody knows these names beforehand. */
+const withIssuedKey = "key:"
+
 const find = <A>(entries: { readonly [caller: string]: A }): ((caller: CallerName) => A | undefined) => {
   const byName = new Map(Object.entries(entries))
-  return (caller) => byName.get(caller) ?? byName.get(others)
+  return (caller) => byName.get(caller) ?? byName.get(`${withIssuedKey}${caller}`) ?? byName.get(others)
 }
 
 /** Without `allow` everything is allowed that `deny` does not name. */
@@ -74,10 +77,11 @@ export const budgetsOf = ({ budgets = {} }: ConfigFile): PlansConfig["Service"][
 export const callerMisfits = (file: ConfigFile, { apiKeys }: Values): ReadonlyArray<Misfit> => {
   const callers = apiKeys.length === 0 ? [anonymous] : apiKeys.map(({ name }) => name)
   const known = new Set<string>([...callers, others])
-  const expected = `Expected the name of a caller, or ${others} for all others: ${Array.from(new Set(callers)).join(", ")}`
+  const names = Array.from(new Set(callers)).join(", ")
+  const expected = `Expected the name of a caller, or ${others} for all others: ${names}; or ${withIssuedKey}<name> for one whose key an admin makes`
   return Object.entries({ permissions: file.permissions, budgets: file.budgets }).flatMap(([section, entries = {}]) =>
     Object.keys(entries)
-      .filter((name) => !known.has(name))
+      .filter((name) => !known.has(name) && !name.startsWith(withIssuedKey))
       .map((name) => ({ name: "apiKeys", place: { _tag: "File", file: file.name, path: [section, name] }, expected }))
   )
 }

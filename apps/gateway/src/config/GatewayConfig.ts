@@ -2,7 +2,7 @@ import * as BinduIdentity from "@bowline/a2a/identity/BinduIdentity"
 import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
 import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { variablesOf } from "@bowline/domain/peer/Agent"
-import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { Permissions } from "@bowline/runtime/unstable/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
@@ -260,7 +260,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     entry: { publicHosts: values.publicHosts, anyHost: apiKeys.length > 0, corsOrigins: values.corsOrigins },
     rateLimit: values.rateLimit ?? (apiKeys.length > 0 ? usualRate : undefined),
     callerKeys: apiKeys,
-    isAdmin: (caller) => adminCallers?.includes(caller) ?? apiKeys.length === 0,
+    isAdmin: (caller) => adminCallers?.includes(caller) ?? (apiKeys.length === 0 && caller === anonymous),
     hasPublicMetrics: values.publicMetrics,
     database: databaseOf(values),
     providers,

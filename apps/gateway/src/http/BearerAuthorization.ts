@@ -1,11 +1,12 @@
-import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
+import { CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { Effect, Layer, Redacted } from "effect"
+import { AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
+import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../config/setting/ConfigProblem.ts"
+import { KnownCallers, everybody, IsAdmin, isIssued, type KnownCaller } from "./KnownCallers.ts"
 import * as CallerRate from "./CallerRate.ts"
-import * as KnownCallers from "./KnownCallers.ts"
 import * as Logins from "./Logins.ts"
 import { answer, Refused, respond } from "./Refusals.ts"
 
@@ -13,15 +14,13 @@ import { answer, Refused, respond } from "./Refusals.ts"
 const unkept = (response: HttpServerResponse.HttpServerResponse) =>
   "cache-control" in response.headers ? response : HttpServerResponse.setHeader(response, "cache-control", "no-store")
 
-/** Refuses every caller that the configuration does not name as an admin. */
-export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
-  Effect.flatMap(Caller, (caller) =>
-    isAdmin(caller)
-      ? Effect.void
-      : Effect.fail(
-          new Refused({ code: "forbidden", detail: `${caller} is not one of ${formatPlace(placeOf("adminCallers"))}` })
-        )
-  )
+/** Refuses every caller that is no admin. */
+export const onlyAdmins = Effect.map(GatewayConfig, ({ placeOf }) =>
+  Effect.gen(function* () {
+    if (yield* IsAdmin) return
+    const detail = `${yield* Caller} is not one of ${formatPlace(placeOf("adminCallers"))}`
+    return yield* new Refused({ code: "forbidden", detail })
+  })
 )
 
 const unknown = (isMissing: boolean) =>
@@ -42,45 +41,63 @@ export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
 )
 
 /** Stands for everybody in a list of plans. No caller has this name. */
-const everybody = "*"
+const allCallers = "*"
 
 /** The same, or undefined where an admin names everybody. */
 export const ownersOf = Effect.map(
   Effect.all([onlyAdmins, ownerOf]),
   ([admitted, findOwner]) =>
     (named: string | undefined) =>
-      named === everybody ? Effect.as(admitted, undefined) : findOwner(named)
+      named === allCallers ? Effect.as(admitted, undefined) : findOwner(named)
 )
 
 /**
- * Finds the caller by the digest of its key, or by the console's cookie, and bounds its requests. Without keys everybody
- * is the same caller, as is everybody who reads public metrics.
+ * Finds the caller by its key, or by the console's cookie, and bounds its requests. Without keys everybody is the same caller, unless a key comes
+ * that an admin has made; so is everybody who reads public metrics.
  */
 export const layer = Layer.effect(
   Authorization,
   Effect.gen(function* () {
     const { hasPublicMetrics } = yield* GatewayConfig
     const withinRate = yield* CallerRate.make
-    const known = yield* KnownCallers.all
+    const callers = yield* KnownCallers
+    const stranger = yield* everybody
     const logins = yield* Logins.make
+
+    const orEverybody = (found: Option.Option<KnownCaller>) =>
+      callers.isOpen ? Option.orElse(found, () => Option.some(stranger)) : found
+
+    /** The caller of a credential, and whether an answer to it may be kept: no cache keeps one to `Authorization`. */
+    const find = Effect.fnUntraced(function* (key: Redacted.Redacted) {
+      if (Redacted.value(key) === "") {
+        if (callers.isOpen) return { found: Option.some(stranger), isKept: true }
+        const request = yield* HttpServerRequest.HttpServerRequest
+        return { found: yield* logins.callerOf(request), isKept: false }
+      }
+      const found = yield* callers.find(key)
+      // On an open gateway a key that was revoked must not make an admin of its caller.
+      return { found: isIssued(key) ? found : orEverybody(found), isKept: true }
+    })
 
     return {
       bearer: (handled, { credential, endpoint }) => {
-        if (hasPublicMetrics && endpoint.path === "/metrics") return Effect.provideService(handled, Caller, anonymous)
-        const handledFor = (caller: CallerName) => withinRate(caller, Effect.provideService(handled, Caller, caller))
-        if (known.length === 0) return handledFor(anonymous)
-        if (Redacted.value(credential) !== "") {
-          const caller = KnownCallers.find(known, credential)
-          return caller === undefined ? respond(unknown(false)) : handledFor(caller.name)
-        }
-        return HttpServerRequest.HttpServerRequest.pipe(
-          Effect.flatMap(logins.callerOf),
-          Effect.matchEffect({
-            onFailure: (refusal) => answer(Effect.fail(refusal)),
-            onSuccess: (caller) =>
-              caller === undefined ? respond(unknown(true)) : Effect.map(handledFor(caller), unkept)
-          })
-        )
+        const handledFor = ({ asker, isAdmin, name }: KnownCaller) =>
+          withinRate(
+            name,
+            handled.pipe(
+              Effect.provideService(Caller, name),
+              Effect.provideService(IsAdmin, isAdmin),
+              Effect.provideService(AskerFacts, asker)
+            )
+          )
+        if (hasPublicMetrics && endpoint.path === "/metrics") return handledFor(stranger)
+        return Effect.matchEffect(find(credential), {
+          onFailure: (refusal) => answer(Effect.fail(refusal)),
+          onSuccess: ({ found, isKept }) => {
+            if (Option.isNone(found)) return respond(unknown(Redacted.value(credential) === ""))
+            return isKept ? handledFor(found.value) : Effect.map(handledFor(found.value), unkept)
+          }
+        })
       }
     }
   })

@@ -1,12 +1,12 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { type SealingKey, seal, unseal } from "@bowline/runtime/unstable/store/Sealing"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
-import { Clock, Duration, Effect, Option } from "effect"
+import { Clock, Duration, Effect, Option, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHmac, randomBytes } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { isLocal, isOwnPage } from "./Arrival.ts"
 import { arrivalOf } from "./Entrance.ts"
-import * as KnownCallers from "./KnownCallers.ts"
+import { KnownCallers, type ConfiguredCaller, type KnownCaller, storedDigest } from "./KnownCallers.ts"
 import { Refused } from "./Refusals.ts"
 
 /** How long a person stays logged in. */
@@ -38,32 +38,48 @@ const foreign = new Refused({
     "With the console's cookie only the gateway's own pages may change something: Sec-Fetch-Site: same-origin, or the gateway's own Origin"
 })
 
+const mac = (token: string, of: Buffer | string) => createHmac("sha256", token).update(of)
+
+/** What the store would have of a cookie that stands for nobody of the configuration. */
+const issuedDigest = (token: string): string => mac(token, "login").digest("base64url")
+
+/** Opens what the store has of such a login: only the cookie leads to it. */
+const subjectKey = (token: string): SealingKey => Redacted.make(mac(token, "subject").digest())
+
 /**
- * The logins of the console: a cookie of 256 random bits stands for a key for 12 hours. The store has an HMAC of the cookie and of the
- * key's digest, so a login ends with its key: no configured key leads to what is stored.
+ * The logins of the console: a cookie of 256 random bits stands for a key for 12 hours. Of a key of the configuration the store has an HMAC of the cookie
+ * and of the key's digest; of a key that an admin has made its digest, encrypted with the cookie. So a login ends with its key.
  */
 export const make = Effect.gen(function* () {
   const { consoleEnabled, entry } = yield* GatewayConfig
-  const known = yield* KnownCallers.all
+  const callers = yield* KnownCallers
   const store = yield* LoginStore
 
-  const digestOf = (token: string, caller: KnownCallers.KnownCaller): string =>
-    createHmac("sha256", token).update(caller.digest).digest("base64url")
+  const digestOf = (token: string, ofKey: Buffer): string => mac(token, ofKey).digest("base64url")
 
-  /** The callers that the cookies of a request may stand for, by what the store would have of each. */
-  const candidatesOf = (request: HttpServerRequest.HttpServerRequest): ReadonlyMap<string, CallerName> =>
-    new Map(tokensOf(request).flatMap((token) => known.map((caller) => [digestOf(token, caller), caller.name])))
+  /** The callers that the cookies of a request may stand for, by what the store would have of each: one of the configuration, or whom the store names. */
+  const candidatesOf = (request: HttpServerRequest.HttpServerRequest) =>
+    new Map<string, ConfiguredCaller | string>(
+      tokensOf(request).flatMap((token) => [
+        ...callers.configured.map((caller) => [digestOf(token, caller.digest), caller] as const),
+        [issuedDigest(token), token] as const
+      ])
+    )
 
   const expectOwnPage = (request: HttpServerRequest.HttpServerRequest) =>
     isRead(request) || isOwnPage(arrivalOf(request), entry) ? Effect.void : Effect.fail(foreign)
 
   return {
     /** Logs a caller in. */
-    begin: Effect.fnUntraced(function* (caller: KnownCallers.KnownCaller) {
+    begin: Effect.fnUntraced(function* (caller: KnownCaller, key: Redacted.Redacted) {
       const request = yield* HttpServerRequest.HttpServerRequest
       const token = randomBytes(tokenBytes).toString("base64url")
       const now = yield* Clock.currentTimeMillis
-      yield* store.keep(digestOf(token, caller), { now, until: now + Duration.toMillis(duration) })
+      const kept = { now, until: now + Duration.toMillis(duration) }
+      const digest = issuedDigest(token)
+      yield* caller.digest === undefined
+        ? store.keep(digest, { ...kept, subject: seal(storedDigest(key), digest, subjectKey(token)) })
+        : store.keep(digestOf(token, caller.digest), kept)
       const { name, options } = cookieOf(request)
       return HttpServerResponse.setCookieUnsafe(HttpServerResponse.empty(), name, token, {
         ...common,
@@ -74,11 +90,16 @@ export const make = Effect.gen(function* () {
 
     /** Who has sent this request, if it has the cookie of a login. Only the gateway's own pages may change something by it. */
     callerOf: Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-      const candidates = consoleEnabled ? candidatesOf(request) : new Map<string, CallerName>()
-      if (candidates.size === 0) return undefined
+      const candidates = candidatesOf(request)
+      if (!consoleEnabled || candidates.size === 0) return Option.none<KnownCaller>()
       yield* expectOwnPage(request)
       const found = yield* store.find(Array.from(candidates.keys()), yield* Clock.currentTimeMillis)
-      return Option.isSome(found) ? candidates.get(found.value) : undefined
+      if (Option.isNone(found)) return Option.none<KnownCaller>()
+      const { digest, subject } = found.value
+      const caller = candidates.get(digest)
+      if (typeof caller !== "string") return Option.fromNullishOr<KnownCaller | undefined>(caller)
+      const opened = unseal(subject ?? "", digest, subjectKey(caller))
+      return Option.isNone(opened) ? Option.none<KnownCaller>() : yield* callers.ofIssued(opened.value)
     }),
 
     /** Logs out whoever has sent this request. */

@@ -1,11 +1,11 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { LoginRequest } from "@bowline/protocol/unstable/console/LoginApi"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { KnownCallers } from "../http/KnownCallers.ts"
 import * as CallerRate from "../http/CallerRate.ts"
-import * as KnownCallers from "../http/KnownCallers.ts"
 import * as Logins from "../http/Logins.ts"
 import { answer, Refused } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
@@ -16,7 +16,7 @@ export const layer = HttpApiBuilder.group(
   "login",
   Effect.fnUntraced(function* (handlers) {
     const { consoleEnabled, maxBody } = yield* GatewayConfig
-    const known = yield* KnownCallers.all
+    const callers = yield* KnownCallers
     const logins = yield* Logins.make
     const withinRate = yield* CallerRate.make
     const readLogin = readJson(LoginRequest, maxBody)
@@ -26,11 +26,11 @@ export const layer = HttpApiBuilder.group(
 
     const admit = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
       const { key } = yield* readLogin(request)
-      if (known.length === 0) {
+      if (callers.isOpen) {
         return yield* new Refused({ code: "not_found", detail: "The gateway has no keys: nobody needs to log in" })
       }
-      const caller = KnownCallers.find(known, key)
-      if (caller !== undefined) return caller
+      const caller = yield* callers.find(key)
+      if (Option.isSome(caller)) return { caller: caller.value, key }
       return yield* new Refused({ code: "unauthorized", detail: "The gateway does not know this key" })
     })
 
@@ -38,7 +38,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("begin", ({ request }) =>
         expectConsole.pipe(
           Effect.andThen(admit(request)),
-          Effect.flatMap((caller) => withinRate(caller.name, logins.begin(caller))),
+          Effect.flatMap(({ caller, key }) => withinRate(caller.name, logins.begin(caller, key))),
           answer
         )
       )

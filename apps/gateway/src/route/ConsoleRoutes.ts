@@ -4,6 +4,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { IsAdmin } from "../http/KnownCallers.ts"
 import { isWorthListing } from "./PresetRoutes.ts"
 
 /** Tells the web console about the gateway, and about the person who looks at it. */
@@ -12,7 +13,7 @@ export const layer = HttpApiBuilder.group(
   "console",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
-    const { isAdmin, telemetry } = yield* GatewayConfig
+    const { telemetry } = yield* GatewayConfig
 
     return handlers.handleAll({
       config: Effect.fnUntraced(function* () {
@@ -21,7 +22,7 @@ export const layer = HttpApiBuilder.group(
         return {
           version,
           caller,
-          admin: isAdmin(caller),
+          admin: yield* IsAdmin,
           trace_url: telemetry.traceUrl ?? null,
           presets: presets.some(isWorthListing),
           // Any request may ask for them, with `preferences.approval`.

@@ -6,6 +6,7 @@ import * as A2aEdge from "../edge/a2a/A2aEdge.ts"
 import * as A2aRoutes from "../edge/a2a/A2aRoutes.ts"
 import * as AgentCardRoutes from "../edge/a2a/AgentCardRoutes.ts"
 import * as BearerAuthorization from "../http/BearerAuthorization.ts"
+import { KnownCallers } from "../http/KnownCallers.ts"
 import * as ConsoleRoutes from "./ConsoleRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
@@ -20,6 +21,7 @@ import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
 import * as EffectRoutes from "./EffectRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
+import * as KeyRoutes from "./KeyRoutes.ts"
 import * as InboxRoutes from "./InboxRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as OverviewRoutes from "./OverviewRoutes.ts"
@@ -35,6 +37,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     InboxRoutes.layer,
     WebhookRoutes.layer,
     EffectRoutes.layer,
+    KeyRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,
@@ -52,6 +55,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
+  Layer.provide(KnownCallers.layer),
   Layer.merge(DocsPages.layer),
   Layer.provide(RequestMiddleware.layer([OpenAiError.edge, RpcMessage.edge, ...A2aEdge.edges], ConsolePages.make))
 )

@@ -12,6 +12,7 @@ import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { ownerOf } from "../http/BearerAuthorization.ts"
+import { IsAdmin } from "../http/KnownCallers.ts"
 import { answer } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
 
@@ -41,11 +42,11 @@ export const layer = HttpApiBuilder.group(
   "inbox",
   Effect.fnUntraced(function* (handlers) {
     const inbox = yield* Inbox
-    const { isAdmin, maxBody } = yield* GatewayConfig
+    const { maxBody } = yield* GatewayConfig
     const findOwner = yield* ownerOf
     const readDecision = readJson(Decision, maxBody)
     const readEntry = readJson(EntryBody, maxBody)
-    const decider = Effect.map(Caller, (caller) => ({ caller, isAdmin: isAdmin(caller) }))
+    const decider = Effect.all({ caller: Caller, isAdmin: IsAdmin })
 
     return handlers
       .handleRaw("accept", ({ headers, params, request }) =>

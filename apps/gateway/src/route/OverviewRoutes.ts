@@ -1,12 +1,11 @@
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
-import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import { Clock, Duration, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { ownersOf } from "../http/BearerAuthorization.ts"
+import { IsAdmin } from "../http/KnownCallers.ts"
 import { answer } from "../http/Refusals.ts"
 
 const longest = Duration.toMillis(Duration.days(7))
@@ -34,14 +33,13 @@ export const layer = HttpApiBuilder.group(
   "overview",
   Effect.fnUntraced(function* (handlers) {
     const store = yield* OverviewStore
-    const { isAdmin } = yield* GatewayConfig
     const findOwners = yield* ownersOf
 
     return handlers.handleAll({
       read: ({ query: { caller: named, ...given } }) =>
         Effect.gen(function* () {
           const query = yield* windowOf(given)
-          const isOfAll = named === undefined && isAdmin(yield* Caller)
+          const isOfAll = named === undefined && (yield* IsAdmin)
           const owner = isOfAll ? undefined : yield* findOwners(named)
           return yield* store.read(owner === undefined ? query : { ...query, owner })
         }).pipe(answer)

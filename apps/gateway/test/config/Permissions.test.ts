@@ -214,8 +214,8 @@ budgets: { ann: {}, eve: { tokens_per_day: 1 }, bob: { tokens_per_day: -1, calls
           callers
         ),
         [
-          "bad.yaml permissions.eve: Expected the name of a caller, or * for all others: ann, bob, cid",
-          "bad.yaml budgets.Ann: Expected the name of a caller, or * for all others: ann, bob, cid"
+          "bad.yaml permissions.eve: Expected the name of a caller, or * for all others: ann, bob, cid; or key:<name> for one whose key an admin makes",
+          "bad.yaml budgets.Ann: Expected the name of a caller, or * for all others: ann, bob, cid; or key:<name> for one whose key an admin makes"
         ]
       )
       const hosts = [

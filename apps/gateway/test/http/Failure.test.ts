@@ -7,6 +7,7 @@ import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
@@ -66,6 +67,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(TaskStore, {}),
+      Layer.mock(KeyStore, {}),
       Layer.mock(LoginStore, {}),
       Layer.mock(PushNotifications, {}),
       Layer.mock(Webhooks, {}),

@@ -34,6 +34,7 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /plans/{id}/webhooks": {},
   "POST /plans/{id}/webhooks/{delivery_id}/retry": {},
   "DELETE /effects/{id}": { refusal: [403, "forbidden"] },
+  "DELETE /keys/{id}": { refusal: [403, "forbidden"] },
   "GET /plans/{id}/inbox": {},
   "DELETE /plans/{id}/inbox/{entry_id}": {},
   "POST /plans/{id}/inbox": { body: { type: "text", text: "really?", else: "reject" } },
@@ -54,7 +55,7 @@ const cases: Readonly<Record<string, Case>> = {
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
   ["agent", "kind", "metadata", "name", "preset", "reason", "tool"],
-  ["x-bowline-hops", "x-bowline-via", "order", "starting_after", "stream"]
+  ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream"]
 )
 
 describe("what belongs to another caller", () => {
@@ -108,7 +109,7 @@ describe("what belongs to another caller", () => {
 
         const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
           const [method = "", path = ""] = operation.split(" ")
-          const others = { credentials: "openai", effects: "rigger_pay" }
+          const others = { credentials: "openai", effects: "rigger_pay", keys: "key_of_ann" }
           const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }

@@ -43,7 +43,10 @@ const bodies = [
   "Credential",
   "Peer",
   "McpServerStatus",
-  "Overview"
+  "Overview",
+  "NewKey",
+  "IssuedKey",
+  "ShownKey"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
@@ -192,7 +195,16 @@ const declare = (name: string, schema: JsonSchema): string => {
 /** Types with a file of their own: what operators look at, and what is said to plans. */
 const own: Readonly<Record<string, ReadonlyArray<string>>> = {
   "InboxWire.ts": ["NewEntry", "AcceptedEntry", "Waiting"],
-  "OperatorWire.ts": ["ListedSession", "Credential", "Peer", "McpServerStatus", "Overview"]
+  "OperatorWire.ts": [
+    "ListedSession",
+    "Credential",
+    "Peer",
+    "McpServerStatus",
+    "Overview",
+    "NewKey",
+    "IssuedKey",
+    "ShownKey"
+  ]
 }
 
 const made = `// Made of the schemas of the API by \`node packages/client/test/wire/makeWire.ts\`. A test says when it has to be made again.

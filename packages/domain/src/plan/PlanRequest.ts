@@ -1,4 +1,5 @@
 import { Effect, Schema, Struct } from "effect"
+import { Asker } from "../caller/IssuedKey.ts"
 import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
 import { ApprovalPreference } from "./Approval.ts"
@@ -136,7 +137,7 @@ export type Legs = typeof Legs.Type
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits.
+ * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name.
  *
  * @example
  * ```ts
@@ -169,6 +170,7 @@ export const PlanRequest = Schema.Struct({
   session_ttl_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))),
   task_message: Schema.optionalKey(TaskMessage),
   legs: Schema.optionalKey(Legs),
+  asker: Schema.optionalKey(Asker),
   call: Schema.optionalKey(SkillCall),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
@@ -205,7 +207,7 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs", "asker"])
 )
 
 /** A request that says how its plan is run. */

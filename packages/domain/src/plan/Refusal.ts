@@ -18,6 +18,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
     | "peer"
     | "delivery"
     | "effect"
+    | "key"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`

@@ -8,6 +8,7 @@ import { EffectsApi } from "../effect/EffectsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
 import { InboxApi } from "../inbox/InboxApi.ts"
+import { KeysApi } from "../key/KeysApi.ts"
 import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { ResponsesApi } from "../openai/ResponsesApi.ts"
@@ -50,6 +51,7 @@ export class Api extends HttpApi.make("bowline")
     InboxApi,
     WebhooksApi,
     EffectsApi,
+    KeysApi,
     SessionsApi,
     CredentialsApi,
     PeersApi,

@@ -21,6 +21,7 @@ describe("Api", () => {
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /console/session",
       "DELETE /effects/{id}",
+      "DELETE /keys/{id}",
       "DELETE /plans/{id}/inbox/{entry_id}",
       "DELETE /sessions/{id}",
       "DELETE /ui/chat/{id}/stream",
@@ -33,6 +34,7 @@ describe("Api", () => {
       "GET /credentials",
       "GET /effects",
       "GET /health",
+      "GET /keys",
       "GET /metrics",
       "GET /overview",
       "GET /peers",
@@ -57,6 +59,7 @@ describe("Api", () => {
       "POST /agui",
       "POST /console/session",
       "POST /credentials/{id}/clear",
+      "POST /keys",
       "POST /mcp",
       "POST /plan",
       "POST /plan/check",

@@ -7,8 +7,10 @@ import { pageOf } from "../store/EventRow.ts"
 import { planOf } from "../store/Idempotency.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
+import type { KeyStore } from "../store/KeyStore.ts"
 import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
+import * as MemoryKeyStore from "./MemoryKeyStore.ts"
 import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { InboxStore } from "../store/InboxStore.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
@@ -37,6 +39,7 @@ export type {
   CredentialStore,
   GatewayId,
   InboxStore,
+  KeyStore,
   LeaseStore,
   LoginStore,
   Notices,
@@ -48,13 +51,14 @@ export type {
   TaskStore
 }
 
-const passes = ({ plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
-  const { agent, error_code, metadata = [], model, q, reason, session, since, states, tool, until } = filter
+const passes = ({ key_id: keyOf, plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
+  const { agent, error_code, key_id, metadata = [], model, q, reason, session, since, states, tool, until } = filter
   const calls = Array.from(tasks.values())
   return (
     (session === undefined || plan.session_id === session) &&
     (states === undefined || states.includes(plan.state)) &&
     (model === undefined || plan.model === model) &&
+    (key_id === undefined || keyOf === key_id) &&
     (error_code === undefined || plan.error?.code === error_code) &&
     (since === undefined || plan.created_at >= since) &&
     (until === undefined || plan.created_at < until) &&
@@ -198,6 +202,7 @@ export type Stores =
   | LeaseStore
   | GatewayId
   | CredentialStore
+  | KeyStore
   | LoginStore
   | Notices
 
@@ -226,6 +231,7 @@ export const layerWith = ({
   ).pipe(
     Layer.provideMerge(Notices.layerMemory),
     Layer.merge(MemoryCredentialStore.layer),
+    Layer.merge(MemoryKeyStore.layer),
     Layer.merge(MemoryLoginStore.layer)
   )
 

@@ -187,7 +187,12 @@ export class Inbox extends Context.Service<
         const { preferences } = request.value
         const asked = {
           caller: owner,
-          request: { ...request.value, preferences: { ...preferences, on_busy: "queue" as const } },
+          request: {
+            ...request.value,
+            preferences: { ...preferences, on_busy: "queue" as const },
+            // What is known of an admin does not hold for the owner.
+            ...(owner !== accepting.by && { asker: {} })
+          },
           idempotency: idempotency(entry_id, accepting.entry)
         }
         const next = yield* newPlans

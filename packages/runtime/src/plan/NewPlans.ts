@@ -14,6 +14,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Schema } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
+import { AskerFacts } from "../config/AskerFacts.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { hostOf, narrow, Permissions } from "../config/Permissions.ts"
@@ -258,6 +259,7 @@ const makeCheck = Effect.gen(function* () {
     NotAccepting | InvalidRequest | HopsExceeded
   > {
     if (running.isDraining()) return yield* new NotAccepting({ code: "draining" })
+    const asker = asked.asker ?? (yield* AskerFacts)
     const ofCaller = permissions.forCaller(caller)
     const preset = Presets.find(presets, ofCaller, asked.preset)
     if (preset === undefined) {
@@ -272,7 +274,7 @@ const makeCheck = Effect.gen(function* () {
       localTools
     }).concat(yield* checkWebhooks(asked))
     if (issues.length > 0) return yield* new InvalidRequest({ issues })
-    const request = resolve(asked, preset.preferences)
+    const request = { ...resolve(asked, preset.preferences), ...(Object.keys(asker).length > 0 && { asker }) }
     const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
     return tooFar === undefined ? { preset, request } : yield* tooFar
   })

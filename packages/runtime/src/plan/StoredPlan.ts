@@ -82,7 +82,11 @@ export const toStore = (
   start: Start,
   { echo = null, idempotency, replaces, sent, told = toldBy(start.request), webhooks = [] }: Kept
 ): NewPlan => {
-  const { plan_id, createdAt } = start
+  const {
+    plan_id,
+    createdAt,
+    request: { asker }
+  } = start
   const key = config.resume && store.isDurable ? secretKey : Option.none()
   return {
     ...Struct.omit(start, ["preset", "endsAt"]),
@@ -90,7 +94,7 @@ export const toStore = (
     leaseTtl: lock.leaseTtl(),
     new_session_id: SessionId.make(`session_${uuid()}`),
     messages: told.map(({ role, parts }) => ({ message_id: MessageId.make(`msg_${uuid()}`), role, parts })),
-    storedRequest: StoredRequest.store(sent, plan_id, key),
+    storedRequest: StoredRequest.store(asker === undefined ? sent : Object.assign({}, sent, { asker }), plan_id, key),
     echo,
     replaces,
     webhooks,

@@ -23,6 +23,8 @@ export const Notice = Schema.TaggedUnion({
   ClientBack: { reader: Schema.String, plan_id: PlanId },
   /** A webhook has a delivery: the replica that has it may send it. */
   DeliveriesDue: {},
+  /** A key of a caller was revoked: what was read of keys may be wrong. */
+  KeysChanged: {},
   /** The plan has new events. */
   Advanced: { plan_id: PlanId },
   /** The replica has readers of these plans. It repeats this every 5 s. */

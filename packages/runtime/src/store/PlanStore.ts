@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { KeyId } from "@bowline/domain/unstable/caller/IssuedKey"
 import type { EntryState, Waiting } from "@bowline/domain/plan/Inbox"
 import type { AbortReason, EntryId, Outcome, Stage, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
@@ -253,6 +254,8 @@ export interface PlanFilter {
   /** The one that the plan asks, or asked last. */
   readonly model?: string
   readonly error_code?: string
+  /** Its caller came with this key. */
+  readonly key_id?: KeyId
   /** Created then or later. */
   readonly since?: string
   /** Created before then. */

@@ -1,5 +1,5 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import { LoginStore, type StoredLogin } from "@bowline/runtime/unstable/store/LoginStore"
 import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline } from "../internal/Deadline.ts"
@@ -11,14 +11,16 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const withDeadline = yield* makeWithDeadline
     return {
-      keep: (digest, { now, until }) =>
+      keep: (digest, { now, subject = null, until }) =>
         withDeadline(sql`
 with expired as (delete from logins where expires_at <= ${fromMillis(now)}::timestamptz)
-insert into logins (digest, expires_at) values (${digest}, ${fromMillis(until)}::timestamptz)`).pipe(Effect.asVoid),
+insert into logins (digest, expires_at, subject) values (${digest}, ${fromMillis(until)}::timestamptz, ${subject})`).pipe(
+          Effect.asVoid
+        ),
       find: (digests, now) =>
-        withDeadline(sql<{ readonly digest: string }>`
-select digest from logins where ${sql.in("digest", digests)} and expires_at > ${fromMillis(now)}::timestamptz`).pipe(
-          Effect.map(([row]) => Option.map(Option.fromNullishOr(row), ({ digest }) => digest))
+        withDeadline(sql<StoredLogin>`
+select digest, subject from logins where ${sql.in("digest", digests)} and expires_at > ${fromMillis(now)}::timestamptz`).pipe(
+          Effect.map(([row]) => Option.fromNullishOr(row))
         ),
       drop: (digests) => withDeadline(sql`delete from logins where ${sql.in("digest", digests)}`).pipe(Effect.asVoid)
     }

@@ -45,7 +45,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0036_take_overs": Changes.takeOvers,
   "0037_effects": Changes.effects,
   "0038_webhooks": Changes.webhooks,
-  "0039_effect_lists": Changes.effectLists
+  "0039_effect_lists": Changes.effectLists,
+  "0040_caller_keys": Changes.callerKeys
 }
 
 const table = "bowline_migrations"

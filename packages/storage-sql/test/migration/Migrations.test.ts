@@ -65,7 +65,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 36, name: "take_overs" },
         { migration_id: 37, name: "effects" },
         { migration_id: 38, name: "webhooks" },
-        { migration_id: 39, name: "effect_lists" }
+        { migration_id: 39, name: "effect_lists" },
+        { migration_id: 40, name: "caller_keys" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`

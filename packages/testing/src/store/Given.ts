@@ -115,6 +115,7 @@ export interface GivenPlan extends Partial<
   readonly question?: string
   readonly metadata?: Readonly<Record<string, string>>
   readonly task_message?: TaskMessage
+  readonly asker?: ResolvedRequest["asker"]
   readonly created_at?: string
   readonly deadline?: number
 }
@@ -131,6 +132,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     history: [],
     ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),
+    ...(given.asker !== undefined && { asker: given.asker }),
     ...(given.task_message !== undefined && { task_message: given.task_message }),
     ...(prior_summary === "" ? {} : { prior_summary }),
     metadata: given.metadata ?? { ticket: "7" },

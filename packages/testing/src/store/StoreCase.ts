@@ -11,6 +11,7 @@ import type { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import type { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import type { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import type { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import type { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import type { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
@@ -51,6 +52,7 @@ export interface StoreCase {
     | SessionStore
     | LeaseStore
     | CredentialStore
+    | KeyStore
     | LoginStore
     | LeaseTime
   >

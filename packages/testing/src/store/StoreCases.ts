@@ -10,6 +10,7 @@ import { gistCases } from "./internal/GistCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
 import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
+import { keyCases } from "./internal/KeyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { loginCases } from "./internal/LoginCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
@@ -27,7 +28,7 @@ import { taskCases } from "./internal/TaskCases.ts"
 import { waitCases } from "./internal/WaitCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -51,6 +52,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...takeOverCases,
   ...handOverCases,
   ...credentialCases,
+  ...keyCases,
   ...loginCases,
   ...sealCases,
   ...spendingCases,

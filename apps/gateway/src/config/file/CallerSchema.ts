@@ -50,8 +50,8 @@ const FileBudget = Schema.Struct({ tokens_per_day: perDay, tool_calls_per_day: p
   )
 )
 
-/** The name of a caller, or `*` for every caller that has no entry of its own. */
-const Who = matching(/^(\*|[\w.@-]{1,64})$/, "Expected the name of a caller, or *")
+/** The name of a caller, `key:` and the name of one whose key an admin makes, or `*` for every caller that has no entry of its own. */
+const Who = matching(/^(\*|(key:)?[\w.@-]{1,64})$/, "Expected the name of a caller, key:<name>, or *")
 
 const byCaller = <S extends Schema.Codec<unknown>>(entry: S) =>
   Schema.Record(Who, entry).check(

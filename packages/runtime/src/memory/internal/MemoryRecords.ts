@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { KeyId } from "@bowline/domain/unstable/caller/IssuedKey"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
 import type { AbortReason, WokenBy } from "@bowline/domain/plan/Outcome"
@@ -30,6 +31,7 @@ export interface PlanRecord {
   plan: PlanFacts
   readonly ordinal: number
   readonly owner: CallerName
+  readonly key_id: KeyId | undefined
   replica: ReplicaId
   fence: number
   abort: AbortReason | undefined

@@ -432,3 +432,24 @@ export const webhooks: Steps = [
 
 /** What the effects of a caller are listed by. */
 export const effectLists: Steps = [{ index: "effects_of_owner", on: "effects (owner, claimed_at)" }]
+
+/**
+ * The keys that admins have made, by digests that do not lead to them, with which of them the caller of a plan came, and for whom a login stands, encrypted
+ * with what only its cookie has.
+ */
+export const callerKeys: Steps = [
+  `create table if not exists caller_keys (
+    id text collate "C" primary key,
+    ordinal bigint not null generated always as identity,
+    digest text collate "C" not null unique,
+    name text not null,
+    admin boolean not null,
+    note text,
+    created_by text not null,
+    created_at timestamptz(3) not null,
+    last_used_at timestamptz(3),
+    expires_at timestamptz(3)
+  )`,
+  `alter table plans add column if not exists key_id text collate "C"`,
+  `alter table logins add column if not exists subject text`
+]

@@ -111,12 +111,12 @@ with seen as materialized (
   returning fence
 ), plan as (
   insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route, cost_usd,
-    request, request_secrets, echo, gist, task_id, task_message, usage, created_at, deadline_at, ends_at)
+    request, request_secrets, key_id, echo, gist, task_id, task_message, usage, created_at, deadline_at, ends_at)
   select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
     case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json, ${plan.cost_usd}::float8,
-    ${JSON.stringify(storedRequest.request)}::json, ${storedRequest.secrets}, ${echo === null ? null : JSON.stringify(echo)}::json,
+    ${JSON.stringify(storedRequest.request)}::json, ${storedRequest.secrets}, ${request.asker?.key_id ?? null}, ${echo === null ? null : JSON.stringify(echo)}::json,
     ${PlanGist.encode(PlanGist.upTo(1))}::json,
     ${request.task_message?.task_id ?? null}, ${request.task_message === undefined ? null : JSON.stringify(request.task_message)}::json, ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz,

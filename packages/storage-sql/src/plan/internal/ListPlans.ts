@@ -13,11 +13,12 @@ const toArray = (texts: ReadonlyArray<string>): string => `{${texts.map((text) =
 
 /** `strpos` needs no escape, as a pattern would. */
 const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
-  const { agent, before, error_code, metadata, model, q, reason, session, since, states, tool, until } = filter
+  const { agent, before, error_code, key_id, metadata, model, q, reason, session, since, states, tool, until } = filter
   return [
     ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
     ...(states === undefined ? [] : [sql.in("p.state", states)]),
     ...(model === undefined ? [] : [sql`p.model = ${storable(model)}`]),
+    ...(key_id === undefined ? [] : [sql`p.key_id = ${key_id}`]),
     ...(error_code === undefined ? [] : [sql`p.error_code = ${storable(error_code)}`]),
     ...(reason === undefined ? [] : [sql`p.error_code = 'aborted' and ${sql.literal(reasonOf)} = ${storable(reason)}`]),
     ...(since === undefined ? [] : [sql`p.created_at >= ${since}::timestamptz`]),

@@ -16,10 +16,10 @@ export const loginCases: ReadonlyArray<StoreCase> = [
       const logins = yield* LoginStore
       const [one, other, unknown] = [yield* newDigest, yield* newDigest, yield* newDigest]
       yield* logins.keep(one, { now, until: now + 1_000 })
-      yield* logins.keep(other, { now, until: now + 1_000 })
-      assert.deepEqual(yield* logins.find([unknown, one], now), Option.some(one))
+      yield* logins.keep(other, { now, until: now + 1_000, subject: "sealed" })
+      assert.deepEqual(yield* logins.find([unknown, one], now), Option.some({ digest: one, subject: null }))
       assert.deepEqual(yield* logins.find([unknown], now), Option.none())
-      assert.deepEqual(yield* logins.find([one], now + 999), Option.some(one))
+      assert.deepEqual(yield* logins.find([one], now + 999), Option.some({ digest: one, subject: null }))
       assert.deepEqual(yield* logins.find([one], now + 1_000), Option.none())
     })
   },
@@ -29,11 +29,11 @@ export const loginCases: ReadonlyArray<StoreCase> = [
       const logins = yield* LoginStore
       const [one, other, unknown] = [yield* newDigest, yield* newDigest, yield* newDigest]
       yield* logins.keep(one, { now, until: now + 1_000 })
-      yield* logins.keep(other, { now, until: now + 1_000 })
+      yield* logins.keep(other, { now, until: now + 1_000, subject: "sealed" })
       yield* logins.drop([unknown, one])
       yield* logins.drop([one])
       assert.deepEqual(yield* logins.find([one], now), Option.none())
-      assert.deepEqual(yield* logins.find([other], now), Option.some(other))
+      assert.deepEqual(yield* logins.find([other], now), Option.some({ digest: other, subject: "sealed" }))
     })
   },
   {
@@ -42,9 +42,9 @@ export const loginCases: ReadonlyArray<StoreCase> = [
       const logins = yield* LoginStore
       const [one, other] = [yield* newDigest, yield* newDigest]
       yield* logins.keep(one, { now, until: now + 1_000 })
-      yield* logins.keep(other, { now: now + 1_000, until: now + 2_000 })
+      yield* logins.keep(other, { now: now + 1_000, until: now + 2_000, subject: "sealed" })
       assert.deepEqual(yield* logins.find([one], now), Option.none())
-      assert.deepEqual(yield* logins.find([other], now), Option.some(other))
+      assert.deepEqual(yield* logins.find([other], now), Option.some({ digest: other, subject: "sealed" }))
     })
   }
 ]
