@@ -28,7 +28,7 @@ import type { Waiting } from "./InboxWire.ts"
 import type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 
 export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
-export type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+export type { Credential, Feedback, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
 export type {
@@ -105,6 +105,10 @@ export interface PlansQuery extends PageQuery {
   /** It has called this tool, this agent. */
   readonly tool?: string | undefined
   readonly agent?: string | undefined
+  /** What anybody has said of it last. */
+  readonly feedback?: "negative" | "positive" | "none" | undefined
+  /** A label of that. */
+  readonly label?: string | undefined
   /** `key=value`, all of them. */
   readonly metadata?: string | ReadonlyArray<string> | undefined
   /** For callers marked `admin`; `*` is everybody. */

@@ -150,3 +150,12 @@ export interface ShownKey {
   readonly expires_at: string | null
   readonly key: string
 }
+
+export interface Feedback {
+  readonly plan_id: string
+  readonly caller: string
+  readonly score: number
+  readonly comment: string | null
+  readonly labels: ReadonlyArray<string>
+  readonly at: string
+}

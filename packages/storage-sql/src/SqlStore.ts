@@ -22,6 +22,7 @@ import * as SqlInboxStore from "./plan/SqlInboxStore.ts"
 import * as SqlOverviewStore from "./plan/SqlOverviewStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlEffectStore from "./plan/SqlEffectStore.ts"
+import * as SqlFeedbackStore from "./plan/SqlFeedbackStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
@@ -97,6 +98,7 @@ const allStores = (options: Options) =>
     SqlTaskStore.layer,
     SqlPushStore.layer,
     SqlEffectStore.layer,
+    SqlFeedbackStore.layer,
     SqlOverviewStore.layer,
     SqlInboxStore.layer,
     SqlSessionStore.layer,

@@ -60,13 +60,18 @@ const answersWithin = 30_000
 /** Asks a route that the client has no method for. */
 export const askJson = async (
   path: string,
-  { method, signal }: { readonly method?: "DELETE" | "POST"; readonly signal?: AbortSignal } = {}
+  {
+    body,
+    method,
+    signal
+  }: { readonly method?: "DELETE" | "POST"; readonly body?: object; readonly signal?: AbortSignal } = {}
 ): Promise<Fields> => {
   const limit = AbortSignal.timeout(answersWithin)
   const response = await fetchOwn(path, {
     ...(method === undefined ? {} : { method }),
     signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
-    headers: { accept: "application/json" }
+    headers: { accept: "application/json", ...(body === undefined ? {} : { "content-type": "application/json" }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) })
   })
   // A proxy in front of the gateway may answer with a page.
   const answer = fieldsOf(await response.json().catch(() => ({})))

@@ -76,6 +76,8 @@ export const FilterForm = () => {
           <Text filters={filters} name="reason" label="Reason of an abort" />
           <Text filters={filters} name="tool" label="Tool" />
           <Text filters={filters} name="agent" label="Agent" />
+          <Text filters={filters} name="feedback" label="Feedback" hint="negative, positive or none" />
+          <Text filters={filters} name="label" label="Label of feedback" />
           <Text filters={filters} name="metadata" label="Metadata" hint="key=value" />
           <Text filters={filters} name="session_id" label="Session" />
           {isAdmin.value ? <Text filters={filters} name="caller" label="Caller" hint="* is everybody" /> : null}

@@ -6,6 +6,7 @@ import { Answer, Speech } from "./Answer.tsx"
 import { AskOn, Said } from "./AskOn.tsx"
 import { Banner } from "./Banner.tsx"
 import { Deliveries } from "./Deliveries.tsx"
+import { Feedback } from "./Feedback.tsx"
 import { Header } from "./Header.tsx"
 import { PlanApprovals } from "./PlanApprovals.tsx"
 import { PlanWaits } from "./PlanWaits.tsx"
@@ -46,6 +47,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
   const answer = <Answer key="answer" live={live} />
   const said = <Said key="said" entries={live.view.value.entries} isOver={isOver} planId={id} />
   const askOn = <AskOn key="ask on" isOver={isOver} planOf={() => Promise.resolve(plan)} />
+  const feedback = <Feedback key="feedback" planId={id} />
   const timeline = <Timeline key="timeline" live={live} />
   return (
     <>
@@ -54,7 +56,7 @@ export const PlanPage = ({ id }: { readonly id: string }) => {
       <PlanApprovals live={live} />
       <PlanWaits live={live} />
       <Speech live={live} />
-      {isOver ? [answer, said, askOn, timeline] : [timeline, answer, said, askOn]}
+      {isOver ? [answer, feedback, said, askOn, timeline] : [timeline, answer, said, askOn]}
       <Deliveries planId={id} state={plan.state} />
     </>
   )

@@ -1,5 +1,6 @@
 import type { PlanSummary } from "@bowline/client"
 import { PlanState } from "@bowline/domain/plan/Plan"
+import { FeedbackSign } from "@bowline/domain/unstable/plan/Feedback"
 import { Effect, Option, Record } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as GatewayClient from "./GatewayClient.ts"
@@ -35,7 +36,12 @@ const filters = {
   tool: filter("tool", "that have called this tool"),
   agent: filter("agent", "that have called this agent or MCP server"),
   metadata: filter("metadata", "with this key=value in their metadata"),
+  label: filter("label", "of which anybody has said last something with this label"),
   caller: filter("caller", "of this caller instead of yours, or of everybody (*): for admins"),
+  feedback: Flag.Literals("feedback", FeedbackSign.literals).pipe(
+    Flag.withDescription("Only plans of which anybody has said this last"),
+    Flag.optional
+  ),
   state: Flag.Literals("state", PlanState.literals).pipe(
     Flag.withDescription("Only plans in this state"),
     Flag.optional
@@ -46,10 +52,15 @@ const filters = {
 export const plans = Command.make(
   "plans",
   { ...filters, ...PageFlags.flags },
-  ({ cursor, json, limit, state, ...given }) =>
+  ({ cursor, feedback, json, limit, state, ...given }) =>
     GatewayClient.request((bowline, options) =>
       bowline.plans
-        .list({ limit, state: Option.getOrUndefined(state), ...Record.map(given, Option.getOrUndefined) })
+        .list({
+          limit,
+          state: Option.getOrUndefined(state),
+          feedback: Option.getOrUndefined(feedback),
+          ...Record.map(given, Option.getOrUndefined)
+        })
         .page(Option.getOrUndefined(cursor), options)
     ).pipe(
       Effect.flatMap(({ plans, next_cursor }) =>

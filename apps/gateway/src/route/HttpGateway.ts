@@ -20,6 +20,7 @@ import * as ResponseRoutes from "../edge/response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
 import * as EffectRoutes from "./EffectRoutes.ts"
+import * as FeedbackRoutes from "./FeedbackRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as KeyRoutes from "./KeyRoutes.ts"
 import * as InboxRoutes from "./InboxRoutes.ts"
@@ -38,6 +39,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     WebhookRoutes.layer,
     EffectRoutes.layer,
     KeyRoutes.layer,
+    FeedbackRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,

@@ -19,6 +19,7 @@ import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
+import { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import { Webhooks } from "../../src/push/Webhooks.ts"
 import { PushNotifications } from "../../src/edge/a2a/PushNotifications.ts"
@@ -72,6 +73,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PushNotifications, {}),
       Layer.mock(Webhooks, {}),
       Layer.mock(EffectStore, {}),
+      Layer.mock(FeedbackStore, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(OverviewStore, {}),
       Layer.mock(Sessions, {}),

@@ -40,6 +40,8 @@ const cases: Readonly<Record<string, Case>> = {
   "POST /plans/{id}/inbox": { body: { type: "text", text: "really?", else: "reject" } },
   "POST /plans/{id}/approvals/{task_id}": { body: { decision: "approve" } },
   "GET /plans/{id}/events": {},
+  "POST /plans/{id}/feedback": { body: { score: -1 } },
+  "GET /plans/{id}/feedback": {},
   "POST /plans/{id}/cancel": {},
   "DELETE /ui/chat/{id}/stream": { refusal: [204, undefined] },
   "GET /v1/responses/{id}": {},
@@ -54,7 +56,7 @@ const cases: Readonly<Record<string, Case>> = {
 /** Every parameter beside those of paths. Of these, `caller`, `session_id` and `idempotency-key` name what may be another caller's. */
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
-  ["agent", "kind", "metadata", "name", "preset", "reason", "tool"],
+  ["agent", "feedback", "kind", "label", "metadata", "name", "preset", "reason", "tool"],
   ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream"]
 )
 
@@ -102,7 +104,8 @@ describe("what belongs to another caller", () => {
         const looks = ["/plans", "/sessions", "/approvals", `/plans/${plan}`, `/sessions/${session}`].concat(
           `/plans/${String(first["plan_id"])}/events`,
           `/sessions/${session}/messages`,
-          `/v1/responses/${response}`
+          `/v1/responses/${response}`,
+          `/plans/${String(first["plan_id"])}/feedback`
         )
         const look = Effect.forEach(looks, (path) => read(path))
         const before = yield* look

@@ -3,6 +3,7 @@ import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import type { NewEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
+import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
@@ -60,6 +61,7 @@ describe("Wire", () => {
     same<InboxWire.Waiting, (typeof Waiting)["Encoded"]>().bothWays(true)
     same<OperatorWire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
     same<OperatorWire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
+    same<OperatorWire.Feedback, (typeof Feedback)["Encoded"]>().bothWays(true)
     same<OperatorWire.Overview, (typeof Overview)["Encoded"]>().bothWays(true)
     same<Wire.Final, (typeof Final)["Encoded"]>().bothWays(true)
     same<Wire.Failure, (typeof Failure)["Encoded"]>().bothWays(true)

@@ -46,7 +46,8 @@ const bodies = [
   "Overview",
   "NewKey",
   "IssuedKey",
-  "ShownKey"
+  "ShownKey",
+  "Feedback"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
@@ -203,7 +204,8 @@ const own: Readonly<Record<string, ReadonlyArray<string>>> = {
     "Overview",
     "NewKey",
     "IssuedKey",
-    "ShownKey"
+    "ShownKey",
+    "Feedback"
   ]
 }
 

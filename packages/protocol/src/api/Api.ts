@@ -14,6 +14,7 @@ import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { ResponsesApi } from "../openai/ResponsesApi.ts"
 import { OverviewApi } from "../overview/OverviewApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
+import { FeedbackApi } from "../plan/FeedbackApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
@@ -50,6 +51,7 @@ export class Api extends HttpApi.make("bowline")
     PlansApi,
     InboxApi,
     WebhooksApi,
+    FeedbackApi,
     EffectsApi,
     KeysApi,
     SessionsApi,

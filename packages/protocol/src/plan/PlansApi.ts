@@ -2,6 +2,7 @@ import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { Usage } from "@bowline/domain/plan/Usage"
+import { FeedbackSign } from "@bowline/domain/unstable/plan/Feedback"
 import { SessionId } from "@bowline/domain/session/Session"
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -145,6 +146,15 @@ export class PlansApi extends HttpApiGroup.make("plans")
         agent: Schema.optionalKey(word(64).annotate({ description: "It has called this agent or MCP server" })),
         metadata: Schema.optionalKey(
           entries.annotate({ description: "`key=value` of its `metadata`; several times: all of them" })
+        ),
+        feedback: Schema.optionalKey(
+          FeedbackSign.annotate({
+            message: `Expected ${FeedbackSign.literals.join(" or ")}`,
+            description: "What anybody has said of it last; `none` where nobody has"
+          })
+        ),
+        label: Schema.optionalKey(
+          word(64).annotate({ description: "What anybody has said of it last has this label" })
         ),
         caller: Schema.optionalKey(
           Parameter.annotate({

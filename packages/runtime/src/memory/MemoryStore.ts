@@ -24,12 +24,14 @@ import { makeLeaseStore } from "./internal/MemoryLeases.ts"
 import { makeSessionStore, previewOf } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
 import { makeEffectStore } from "./internal/MemoryEffects.ts"
+import { makeFeedbackStore, passesFeedback } from "./internal/MemoryFeedback.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
 import { makeOverviewStore } from "./internal/MemoryOverview.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
 import { OverviewStore } from "../store/OverviewStore.ts"
 import { EffectStore } from "../store/EffectStore.ts"
+import { FeedbackStore } from "../store/FeedbackStore.ts"
 import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
@@ -46,15 +48,18 @@ export type {
   OverviewStore,
   PlanStore,
   EffectStore,
+  FeedbackStore,
   PushStore,
   SessionStore,
   TaskStore
 }
 
-const passes = ({ key_id: keyOf, plan, tasks }: PlanRecord, filter: PlanFilter): boolean => {
+const passes = (record: PlanRecord, filter: PlanFilter): boolean => {
+  const { key_id: keyOf, plan, tasks } = record
   const { agent, error_code, key_id, metadata = [], model, q, reason, session, since, states, tool, until } = filter
   const calls = Array.from(tasks.values())
   return (
+    passesFeedback(record, filter) &&
     (session === undefined || plan.session_id === session) &&
     (states === undefined || states.includes(plan.state)) &&
     (model === undefined || plan.model === model) &&
@@ -196,6 +201,7 @@ export type Stores =
   | TaskStore
   | PushStore
   | EffectStore
+  | FeedbackStore
   | OverviewStore
   | InboxStore
   | SessionStore
@@ -221,6 +227,7 @@ export const layerWith = ({
         Context.add(TaskStore, makeTaskStore(memory)),
         Context.add(PushStore, makePushStore(memory)),
         Context.add(EffectStore, makeEffectStore(memory)),
+        Context.add(FeedbackStore, makeFeedbackStore(memory)),
         Context.add(OverviewStore, makeOverviewStore(memory)),
         Context.add(InboxStore, makeInboxStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),

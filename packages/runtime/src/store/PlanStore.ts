@@ -4,6 +4,7 @@ import type { EntryState, Waiting } from "@bowline/domain/plan/Inbox"
 import type { AbortReason, EntryId, Outcome, Stage, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
+import type { FeedbackSign } from "@bowline/domain/unstable/plan/Feedback"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Cost, Usage } from "@bowline/domain/plan/Usage"
 import { type Message, MessageId, type NewMessage } from "@bowline/domain/session/Message"
@@ -270,6 +271,10 @@ export interface PlanFilter {
   readonly agent?: string
   /** Its metadata have all of these. */
   readonly metadata?: ReadonlyArray<readonly [key: string, value: string]>
+  /** What anybody has said of it last. */
+  readonly feedback?: FeedbackSign
+  /** What anybody has said of it last has this label. */
+  readonly label?: string
   /** Older than this plan. */
   readonly before?: PlanId
 }

@@ -46,7 +46,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0037_effects": Changes.effects,
   "0038_webhooks": Changes.webhooks,
   "0039_effect_lists": Changes.effectLists,
-  "0040_caller_keys": Changes.callerKeys
+  "0040_caller_keys": Changes.callerKeys,
+  "0041_feedback": Changes.feedback
 }
 
 const table = "bowline_migrations"

@@ -15,6 +15,7 @@ import type { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import type { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import type { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import type { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
+import type { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
 import type { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
@@ -47,6 +48,7 @@ export interface StoreCase {
     | TaskStore
     | PushStore
     | EffectStore
+    | FeedbackStore
     | OverviewStore
     | InboxStore
     | SessionStore

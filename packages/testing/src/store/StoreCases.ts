@@ -5,6 +5,7 @@ import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
 import { effectCases } from "./internal/EffectCases.ts"
+import { feedbackCases } from "./internal/FeedbackCases.ts"
 import { freeSessionCases } from "./internal/FreeSessionCases.ts"
 import { gistCases } from "./internal/GistCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
@@ -42,6 +43,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...waitCases,
   ...parkingCases,
   ...effectCases,
+  ...feedbackCases,
   ...knownToolCases,
   ...handBackCases,
   ...summaryCases,

@@ -280,5 +280,6 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   tasks: new Map(),
   inbox: [],
   inboxCount: 0,
-  waits: new Map()
+  waits: new Map(),
+  feedback: []
 })

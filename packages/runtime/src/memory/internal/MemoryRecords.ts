@@ -6,6 +6,7 @@ import type { AbortReason, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool, Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
+import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { DeliveryState, WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
@@ -59,6 +60,8 @@ export interface PlanRecord {
   readonly inbox: Array<EntryRecord>
   inboxCount: number
   readonly waits: Map<TaskId, WaitRecord>
+  /** One of each caller, the latest last. */
+  feedback: ReadonlyArray<Feedback>
 }
 
 export interface SessionRecord {

@@ -453,3 +453,17 @@ export const callerKeys: Steps = [
   `alter table plans add column if not exists key_id text collate "C"`,
   `alter table logins add column if not exists subject text`
 ]
+
+/** What callers say of plans: one row of each. The one with the highest number was given last. */
+export const feedback: Steps = [
+  `create table if not exists feedback (
+    plan_id text collate "C" not null references plans on delete cascade,
+    caller text not null,
+    ordinal bigint not null generated always as identity,
+    score float8 not null,
+    comment text,
+    labels text[] not null,
+    at timestamptz(3) not null,
+    primary key (plan_id, caller)
+  )`
+]

@@ -11,9 +11,30 @@ const toEntry = ([key, value]: readonly [string, string]): string => `${JSON.str
 /** Such texts have no control characters: to JSON, quotes and backslashes are all that has to be escaped, as to Postgres. */
 const toArray = (texts: ReadonlyArray<string>): string => `{${texts.map((text) => JSON.stringify(text)).join()}}`
 
+/** The score that anybody has given to the plan `p` last; null where nobody has. */
+const lastFeedback = "(select f.score from feedback f where f.plan_id = p.id order by f.ordinal desc limit 1)"
+
+const signs = { negative: "< 0", positive: "> 0", none: "is null" } as const
+
 /** `strpos` needs no escape, as a pattern would. */
 const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
-  const { agent, before, error_code, key_id, metadata, model, q, reason, session, since, states, tool, until } = filter
+  const {
+    agent,
+    before,
+    error_code,
+    feedback,
+    key_id,
+    label,
+    metadata,
+    model,
+    q,
+    reason,
+    session,
+    since,
+    states,
+    tool,
+    until
+  } = filter
   return [
     ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
     ...(states === undefined ? [] : [sql.in("p.state", states)]),
@@ -33,6 +54,15 @@ const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
     ...(metadata === undefined || metadata.length === 0
       ? []
       : [sql`bowline_entries(p.metadata) @> ${toArray(metadata.map(toEntry))}::text[]`]),
+    ...(feedback === undefined ? [] : [sql`${sql.literal(lastFeedback)} ${sql.literal(signs[feedback])}`]),
+    ...(label === undefined
+      ? []
+      : [
+          sql`exists (
+            select from feedback f where f.plan_id = p.id and ${storable(label)} = any(f.labels)
+              and not exists (select from feedback l where l.plan_id = p.id and l.ordinal > f.ordinal)
+          )`
+        ]),
     ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`])
   ]
 }

@@ -12,6 +12,7 @@ import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
+import { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
@@ -92,6 +93,7 @@ export class Database {
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
       Context.add(EffectStore, over(get(EffectStore))),
+      Context.add(FeedbackStore, over(get(FeedbackStore))),
       // It does so once a second, on one replica, for all: the faults are those of plans.
       Context.add(InboxStore, over(this.#inboxes(replica), ["expire"])),
       Context.add(SessionStore, over(get(SessionStore))),
