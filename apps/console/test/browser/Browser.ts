@@ -64,7 +64,9 @@ export const findBarriers = (page: Page, rules: "all" | "colours" = "all") =>
     // The policy of the page holds for its own scripts, not for what the test evaluates.
     if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axe.source)
     const runOnly = rules === "all" ? undefined : ["color-contrast", "link-in-text-block"]
-    const { violations } = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify({ runOnly })})`)
+    const { violations } = await page.evaluate<AxeResults>(
+      `axe.run(${JSON.stringify({ resultTypes: ["violations"], runOnly })})`
+    )
     return violations
       .filter(({ impact }) => impact === "serious" || impact === "critical")
       .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))

@@ -78,6 +78,8 @@ describeInBrowser("a support desk on an ordinary day", () => {
               yield* Effect.promise(() => photograph(page, name))
               const width = yield* Effect.promise(() => page.evaluate(() => document.documentElement.scrollWidth))
               if (width > size.width) found.push(`${name} is ${width} px wide`)
+              // Between the narrow and the wide one nothing else is on the page.
+              if (size.width === 1_280) continue
               const barriers = yield* findBarriers(page, colorScheme === "light" ? "all" : "colours")
               found.push(...barriers.map((barrier) => `${name}: ${barrier}`))
             }
