@@ -25,10 +25,10 @@ import type {
   Session
 } from "./Wire.ts"
 import type { Waiting } from "./InboxWire.ts"
-import type { Credential, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+import type { Credential, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
 
 export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
-export type { Credential, Feedback, ListedSession, McpServerStatus, Overview, Peer } from "./OperatorWire.ts"
+export type { Credential, Feedback, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
 export type {
@@ -123,6 +123,16 @@ export interface OverviewQuery {
   readonly caller?: string | undefined
 }
 
+/** What usage is added up: that of the UTC days (`2026-01-02`) from `from` to `to`, both included; of the last 30, if nothing is given. */
+export interface UsageQuery {
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+  /** `day`, if not given. */
+  readonly by?: "day" | "caller" | "model" | "preset" | undefined
+  /** For callers marked `admin`, who get everybody's if they name nobody. */
+  readonly caller?: string | undefined
+}
+
 /** Which calls that wait a list has. */
 export interface ApprovalsQuery extends PageQuery {
   /** For callers marked `admin`. */
@@ -161,8 +171,8 @@ export const makeBowline = (system: System) => {
   const requests = makeRequests(system)
   const { call, settings } = requests
 
-  const get = <A>(kind: string, id: string, options?: Signal): Promise<A> =>
-    call({ method: "GET", path: pathOf(kind, id) }, options)
+  const read = <A>(path: string, query?: object, options?: Signal): Promise<A> => call({ path, query }, options)
+  const get = <A>(kind: string, id: string, options?: Signal): Promise<A> => read(pathOf(kind, id), undefined, options)
   const post = <A>(path: string, options?: Signal, body?: object, limitMs?: number): Promise<A> =>
     call({ method: "POST", path, body }, options, limitMs)
 
@@ -174,14 +184,14 @@ export const makeBowline = (system: System) => {
   ): List<Entry, { readonly [name in Name]: ReadonlyArray<Entry> } & Rest> => {
     type Page = { readonly [name in Name]: ReadonlyArray<Entry> } & Rest & Partial<PageEnd>
     const page = (cursor = query.cursor, own: Signal | undefined = options): Promise<Page> =>
-      call({ method: "GET", path, query: { ...query, cursor } }, own)
+      read(path, { ...query, cursor }, own)
     async function* entries(signal: AbortSignal): AsyncGenerator<Entry, undefined, undefined> {
       let cursor: string | undefined
       do {
         const answer: Page = await page(cursor, { signal })
         yield* answer[name]
-        cursor = answer.next_cursor ?? undefined
-      } while (cursor !== undefined)
+        cursor = answer.next_cursor ?? ""
+      } while (cursor !== "")
     }
     return {
       page,
@@ -258,8 +268,10 @@ export const makeBowline = (system: System) => {
       list: (options?: Signal) =>
         list<"peers", Peer, { readonly mcp_servers: ReadonlyArray<McpServerStatus> }>("peers", {}, options)
     },
-    overview: (query: OverviewQuery = {}, options?: Signal): Promise<Overview> =>
-      call({ method: "GET", path: "/overview", query: { ...query } }, options),
+    overview: (query?: OverviewQuery, options?: Signal): Promise<Overview> => read("/overview", query, options),
+    /** What plans have used. */
+    usage: (query?: UsageQuery, options?: Signal): Promise<{ readonly rows: ReadonlyArray<Spending> }> =>
+      read("/usage", query, options),
     presets: {
       list: (options?: Signal) => list<"presets", Preset, object>("presets", {}, options)
     },

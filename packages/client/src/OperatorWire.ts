@@ -159,3 +159,15 @@ export interface Feedback {
   readonly labels: ReadonlyArray<string>
   readonly at: string
 }
+
+export interface Spending {
+  readonly day?: string
+  readonly caller?: string
+  readonly model?: string
+  readonly preset?: string | null
+  readonly plans: number
+  readonly input_tokens: number
+  readonly cached_input_tokens: number
+  readonly output_tokens: number
+  readonly cost_usd: number | null
+}

@@ -52,7 +52,7 @@ const makePatience = ({ clock, isMet, settings }: Requests, signal: AbortSignal)
   return patience
 }
 
-const planOf = (planId = "", action = ""): Request => ({ method: "GET", path: pathOf("plans", planId, action) })
+const planOf = (planId = "", action = ""): Request => ({ path: pathOf("plans", planId, action) })
 
 const eventsOf = (planId: string | undefined, after: number): Request => ({
   ...planOf(planId, "/events"),

@@ -51,7 +51,8 @@ export interface System {
 }
 
 export interface Request {
-  readonly method: string
+  /** `GET`, if not given. */
+  readonly method?: string
   readonly path: string
   readonly query?: object | undefined
   readonly body?: object | undefined
@@ -90,7 +91,7 @@ const toQuery = (query: object): string => {
       if (one !== undefined && one !== null) search.append(name, String(one))
     }
   }
-  const text = search.toString()
+  const text = String(search)
   return text && `?${text}`
 }
 
@@ -143,7 +144,7 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
   }
 
   const fetchOnce = async (request: Request, signal: AbortSignal, bearer: string | undefined): Promise<Response> => {
-    const { body, keepalive = false, method, path, query = {} } = request
+    const { body, keepalive = false, method = "GET", path, query = {} } = request
     const headers = {
       accept: "application/json",
       ...(body !== undefined && { "content-type": "application/json" }),
@@ -151,10 +152,10 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
       ...request.headers
     }
-    const url = `${base}${path}${toQuery(query)}`
+    const url = base + path + toQuery(query)
     // A browser's cache lets one request for a URL wait for another one: two readers of a plan would hold each other up.
     const init = toSendable(url, { method, headers, cache: "no-store" }, body)
-    return (options.fetch ?? fetch)(url, { ...init, signal, ...(keepalive && { keepalive }) })
+    return (options.fetch ?? fetch)(url, { ...init, signal, keepalive })
   }
 
   /** One answer that is no refusal. A refused key is asked for once more. */
@@ -193,8 +194,9 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
         const response = await send(request, connection.signal)
         const text = await response.text()
         const value = parse(text)
-        if (text === "" && response.status !== 204) throw new Error("The answer ended")
-        if (text !== "" && value === undefined) throw unexpected("The answer is no JSON")
+        if (value === undefined && response.status !== 204) {
+          throw text === "" ? new Error("The answer ended") : unexpected("The answer is no JSON")
+        }
         // The gateway's answers have the shapes of its API.
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion
         return value as A

@@ -16,6 +16,7 @@ import * as RunCommand from "./RunCommand.ts"
 import * as ServeCommand from "./ServeCommand.ts"
 import { sessions } from "./SessionsCommand.ts"
 import { tail } from "./TailCommand.ts"
+import { usage } from "./UsageCommand.ts"
 import { waiting } from "./WaitingCommand.ts"
 import { webhooks } from "./WebhooksCommand.ts"
 
@@ -47,6 +48,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     sessions,
     credentials,
     keys,
+    usage,
     webhooks,
     check,
     doctor
@@ -54,7 +56,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */
-const usage = CliOutput.layerPresenter({
+const misuse = CliOutput.layerPresenter({
   present: (event) => {
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
     const problems = event.errors.map(({ message }) => message.trim().replaceAll(/\s+/g, " ")).join("; ")
@@ -70,7 +72,7 @@ const { Completions, Help, Version } = GlobalFlag
 
 const layer = Layer.effectDiscard(
   Effect.catchTag(Command.run(bowline, { version: manifest.version }), "ShowHelp", misused)
-).pipe(Layer.provide([NodeServices.layer, usage, CliConfig.layer({ builtIns: [Help, Version, Completions] })]))
+).pipe(Layer.provide([NodeServices.layer, misuse, CliConfig.layer({ builtIns: [Help, Version, Completions] })]))
 
 /** Runs the command that the arguments of this process name. */
 export const run = (): void => RunCommand.run(Effect.scoped(Layer.build(layer)))

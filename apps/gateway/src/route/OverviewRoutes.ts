@@ -27,7 +27,18 @@ const windowOf = Effect.fnUntraced(function* (given: { readonly since?: string; 
   return { since: fromMillis(since), until: fromMillis(until), stepMs }
 })
 
-/** Shows callers what has become of their plans, and admins what has become of everybody's. */
+const usualDays = 30
+
+/** The days that are asked for. */
+const daysOf = Effect.fnUntraced(function* (given: { readonly from?: string; readonly to?: string }) {
+  const to = given.to ?? fromMillis(yield* Clock.currentTimeMillis).slice(0, 10)
+  const first = Date.parse(to) - Duration.toMillis(Duration.days(usualDays - 1))
+  const from = given.from ?? fromMillis(Math.max(first, 0)).slice(0, 10)
+  if (from <= to) return { from, to }
+  return yield* new InvalidRequest({ issues: [{ path: ["from"], message: `Expected a day up to ${to}, which is to` }] })
+})
+
+/** Shows callers what has become of their plans and what those have used, and admins what has become of everybody's. */
 export const layer = HttpApiBuilder.group(
   Api,
   "overview",
@@ -35,13 +46,22 @@ export const layer = HttpApiBuilder.group(
     const store = yield* OverviewStore
     const findOwners = yield* ownersOf
 
+    const ownerOf = Effect.fnUntraced(function* (named: string | undefined) {
+      const isOfAll = named === undefined && (yield* IsAdmin)
+      const owner = isOfAll ? undefined : yield* findOwners(named)
+      return owner === undefined ? {} : { owner }
+    })
+
     return handlers.handleAll({
-      read: ({ query: { caller: named, ...given } }) =>
+      read: ({ query: { caller, ...given } }) =>
         Effect.gen(function* () {
           const query = yield* windowOf(given)
-          const isOfAll = named === undefined && (yield* IsAdmin)
-          const owner = isOfAll ? undefined : yield* findOwners(named)
-          return yield* store.read(owner === undefined ? query : { ...query, owner })
+          return yield* store.read({ ...query, ...(yield* ownerOf(caller)) })
+        }).pipe(answer),
+      usage: ({ query: { by = "day", caller, ...given } }) =>
+        Effect.gen(function* () {
+          const days = yield* daysOf(given)
+          return { rows: yield* store.spendings({ ...days, by, ...(yield* ownerOf(caller)) }) }
         }).pipe(answer)
     })
   })

@@ -60,7 +60,18 @@ describe("bowline", () => {
     Effect.gen(function* () {
       const help = yield* (yield* bowline(["--help"], {})).ended
       assert.deepStrictEqual([help.code, help.stderr], [0, ""])
-      for (const command of ["serve", "ask", "tail", "plans", "cancel", "sessions", "credentials", "check", "doctor"]) {
+      for (const command of [
+        "serve",
+        "ask",
+        "tail",
+        "plans",
+        "cancel",
+        "sessions",
+        "credentials",
+        "usage",
+        "check",
+        "doctor"
+      ]) {
         assert.match(help.stdout, new RegExp(`^  ${command} `, "m"))
       }
       const { code, stdout } = yield* (yield* bowline(["--completions", "bash"], {})).ended

@@ -239,7 +239,7 @@ describe("the blocks of the documentation", () => {
         const env = { PATH: process.env["PATH"], BOWLINE_URL: url }
         assert.match(
           yield* run("bash", ["-euo", "pipefail", "-c", `${command}\n${typed}`], { cwd: root, env }),
-          /plan_id|plan_[0-9a-f]{8}-|Demo answer|"(?:status|next_cursor|step_ms|jsonrpc|object|supportedInterfaces|code)":|^exit code 1$|^bowline_\w+\{.*\} [1-9]/m,
+          /plan_id|plan_[0-9a-f]{8}-|Demo answer|"(?:status|next_cursor|step_ms|jsonrpc|object|supportedInterfaces|rows|code)":|^exit code 1$|^bowline_\w+\{.*\} [1-9]/m,
           place
         )
       }

@@ -57,7 +57,7 @@ const cases: Readonly<Record<string, Case>> = {
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
   ["agent", "feedback", "kind", "label", "metadata", "name", "preset", "reason", "tool"],
-  ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream"]
+  ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream", "from", "to", "by"]
 )
 
 describe("what belongs to another caller", () => {
@@ -138,7 +138,7 @@ describe("what belongs to another caller", () => {
         for (const id of [session, "ann's"]) {
           assert.strictEqual((yield* send(`${url}/plans?session_id=${id}`, { headers: bob })).status, 404)
         }
-        for (const list of ["approvals", "plans", "waiting"]) {
+        for (const list of ["approvals", "plans", "waiting", "usage"]) {
           assert.strictEqual((yield* send(`${url}/${list}?caller=ann`, { headers: bob })).status, 403)
         }
         for (const list of ["plans", "sessions", "approvals", "waiting"]) {

@@ -47,7 +47,8 @@ const bodies = [
   "NewKey",
   "IssuedKey",
   "ShownKey",
-  "Feedback"
+  "Feedback",
+  "Spending"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
@@ -205,7 +206,8 @@ const own: Readonly<Record<string, ReadonlyArray<string>>> = {
     "NewKey",
     "IssuedKey",
     "ShownKey",
-    "Feedback"
+    "Feedback",
+    "Spending"
   ]
 }
 

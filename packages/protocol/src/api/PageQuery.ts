@@ -78,6 +78,15 @@ export const Instant = Parameter.check(
   )
 )
 
+/** A day in UTC. */
+export const Day = Parameter.check(
+  Schema.makeFilter((text) => {
+    const isDay =
+      /^\d{4}-\d\d-\d\d$/.test(text) && Date.parse(text) >= 0 && fromMillis(Date.parse(text)).startsWith(text)
+    return isDay || "Expected a day such as 2026-01-02"
+  })
+)
+
 /** The query of every list that an admin may ask for another caller. */
 export const ownerQuery = {
   caller: Schema.optionalKey(

@@ -51,6 +51,7 @@ describe("Api", () => {
       "GET /sessions/{id}",
       "GET /sessions/{id}/messages",
       "GET /ui/chat/{id}/stream",
+      "GET /usage",
       "GET /v1/models",
       "GET /v1/models/{family}/{preset}",
       "GET /v1/models/{id}",

@@ -75,10 +75,11 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
       if (assembly.firstContentAt === undefined && parts.some(Attempt.isContent)) {
         assembly.firstContentAt = Monotonic.millis(clock)
       }
-      const { usage } = assembly
+      const before = assembly.usage
       for (const part of parts) assembly.take(part)
-      if (assembly.usage !== undefined && assembly.usage !== usage) {
-        listener.reported(attempt, assembly.usage, costOf(assembly.usage, facts))
+      if (assembly.usage !== undefined && assembly.usage !== before) {
+        const { usage } = assembly
+        listener.reported({ attempt, model: target.model, usage, cost_usd: costOf(usage, facts) })
       }
       return listener.heard(attempt, parts)
     }

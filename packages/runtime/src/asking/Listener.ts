@@ -5,10 +5,18 @@ import { Effect } from "effect"
 import type { ProviderPart } from "../provider/Provider.ts"
 import type { Target } from "./Target.ts"
 
+/** What an attempt has used of a model (`provider/model`), and what that costs. */
+export interface Used {
+  readonly attempt: number
+  readonly model: string
+  readonly usage: Usage
+  readonly cost_usd: Cost
+}
+
 /** Counts what attempts use. */
 export interface Account {
-  /** The provider has reported what the running attempt has used so far, which costs that much. */
-  readonly reported: (attempt: number, usage: Usage, cost: Cost) => void
+  /** The provider has reported what the running attempt has used so far. */
+  readonly reported: (used: Used) => void
   /** The running attempt is over, however it ended. */
   readonly ended: () => void
 }

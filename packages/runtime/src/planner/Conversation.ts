@@ -161,9 +161,14 @@ export const begin = Effect.fnUntraced(function* (
   const isAsked = resumed?.isAsked === true
   if (!isAsked) {
     const deadline_at = fromMillis(run.given.deadline)
+    const now = yield* Clock.currentTimeMillis
+    run.chargeTo(now)
     // Together with the first step, which comes next.
     journal.defer(
-      [{ _tag: "MessageAppended", message: question, at: fromMillis(yield* Clock.currentTimeMillis) }],
+      [
+        { _tag: "MessageAppended", message: question, at: fromMillis(now) },
+        run.charged({ plans: 1, cost_usd: run.progress.cost_usd })
+      ],
       [{ event: "plan", data: { model: run.model, deadline_at } }, ...notices]
     )
   }

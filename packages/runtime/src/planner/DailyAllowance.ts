@@ -26,11 +26,11 @@ const dayMs = 86_400_000
 export const make = ({ budgetOf }: PlansConfig["Service"], store: PlanStore["Service"]) =>
   Effect.fnUntraced(function* (run: PlanRun): Effect.fn.Return<Allowance, PlannerError | StorageError> {
     const { caller, journal } = run.given
+    const now = yield* Clock.currentTimeMillis
+    run.chargeTo(now)
     const budget = budgetOf(caller)
     if (budget === undefined) return unlimited
-    const now = yield* Clock.currentTimeMillis
     const day = fromMillis(now).slice(0, 10)
-    run.chargeTo(day)
     yield* journal.flush
     const spent = yield* retryWhileAway(store.spent(caller, day))
     if (spent.tokens >= budget.tokens && run.progress.steps === 0) {

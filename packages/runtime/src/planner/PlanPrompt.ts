@@ -159,7 +159,7 @@ export class PlanPrompt {
         remoteTasks: run.tasks.remoteTasks,
         timeout: Infinity,
         account: {
-          reported: (attempt, usage, cost_usd) => run.step?.reportUsage({ step: 0, attempt, usage, cost_usd }),
+          reported: (used) => run.step?.reportUsage({ step: 0, ...used }),
           ended: () => run.countUsage()
         }
       })

@@ -1,6 +1,7 @@
 import type { AbortReason, Final, Stage } from "@bowline/domain/plan/Outcome"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { MessagePart, Message } from "@bowline/domain/session/Message"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -10,7 +11,7 @@ import type { Subject } from "../asking/Retries.ts"
 import type { Journal, Stopped } from "../stream/Journal.ts"
 import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
-import type { PlanChange, Progress } from "../store/PlanStore.ts"
+import type { Charge, PlanChange, Progress } from "../store/PlanStore.ts"
 import type { PlanInbox } from "./PlanInbox.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
 import type { Resumed } from "./Resumption.ts"
@@ -83,9 +84,9 @@ export class PlanRun {
   readonly connections = new Set<() => void>()
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
-  #counts: Omit<Progress, "model" | "day">
+  #counts: Omit<Progress, "model">
   #step: StepState | undefined
-  #day: string | undefined
+  #day: string
   #hasSpoken: boolean
   #ending: Ending | undefined
   #tell: (ending: Ending) => void = () => undefined
@@ -98,6 +99,7 @@ export class PlanRun {
     this.given = given
     this.inbox = given.inbox
     this.#models = models
+    this.#day = fromMillis(given.createdAt).slice(0, 10)
     this.tasks = new PlanTasks({ journal, uuid, isOverdue, measureCall })
     this.#hasSpoken = resumed !== undefined
     this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
@@ -144,15 +146,21 @@ export class PlanRun {
   }
 
   get progress(): Progress {
-    return { ...this.#counts, model: this.model, ...(this.#day !== undefined && { day: this.#day }) }
+    return { ...this.#counts, model: this.model }
   }
 
-  /** Counts what the plan uses from now on for this day. */
-  chargeTo(day: string): void {
-    this.#day = day
+  /** Charges this day with what the plan uses from now on. */
+  chargeTo(now: number): void {
+    this.#day = fromMillis(now).slice(0, 10)
   }
 
-  count(change: Partial<Omit<Progress, "model" | "day">>): void {
+  /** Charges the caller, on the day that was named last. It is to be appended together with the event or the message that says what was used. */
+  charged(charge: Partial<Charge>): PlanChange {
+    const { cost_usd = 0, model = this.model, plans = 0, tool_calls = 0, usage = Usage.empty } = charge
+    return { _tag: "Charged", day: this.#day, model, plans, tool_calls, usage, cost_usd }
+  }
+
+  count(change: Partial<Omit<Progress, "model">>): void {
     this.#counts = { ...this.#counts, ...change }
   }
 
@@ -258,13 +266,13 @@ export class PlanRun {
   countUsage(): void {
     const used = this.#step?.takeUsage()
     if (used === undefined) return
-    const { step, attempt, usage, cost_usd } = used
+    const { step, attempt, model, usage, cost_usd } = used
     this.count({
       usage: Usage.add(this.#counts.usage, usage),
       cost_usd: Usage.addCost(this.#counts.cost_usd, cost_usd)
     })
     this.given.journal.append(
-      [this.progressed(this.stage)],
+      [this.progressed(this.stage), this.charged({ model, usage, cost_usd })],
       [{ event: "usage", data: { step, attempt, ...usage, cost_usd } }]
     )
   }

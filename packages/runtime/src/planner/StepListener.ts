@@ -85,7 +85,7 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
 
   return {
     heard,
-    reported: (attempt, usage, cost_usd) => state.reportUsage({ step, attempt, usage, cost_usd }),
+    reported: (used) => state.reportUsage({ step, ...used }),
     ended: () => run.countUsage(),
     failed: (reason, credential) => {
       state.failures.push(reason)

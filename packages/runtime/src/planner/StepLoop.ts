@@ -241,9 +241,17 @@ export class StepLoop {
     const written = calls.map(({ part }) => part)
     const parts = Assembly.inOrder(answer.parts, answer.calls, written)
     run.endStep()
-    run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
+    const tool_calls = Math.min(calls.length, budget)
+    run.count({ tool_calls: run.progress.tool_calls + tool_calls })
     // Together: the next process makes as many of the calls as this one would have made.
-    journal.append([run.message("assistant", parts, yield* Clock.currentTimeMillis), run.progressed("tool")], [])
+    journal.append(
+      [
+        run.message("assistant", parts, yield* Clock.currentTimeMillis),
+        run.progressed("tool"),
+        run.charged({ tool_calls })
+      ],
+      []
+    )
     const { usage } = answer
     prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
     yield* this.#call(calls)

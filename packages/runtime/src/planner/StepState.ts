@@ -1,12 +1,9 @@
-import type { Cost, Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import type { Used } from "../asking/Listener.ts"
 
-/** Tokens of one attempt, and what they cost. A summary belongs to step 0. */
-export interface AttemptUsage {
+/** What one attempt has used. A summary belongs to step 0. */
+export interface AttemptUsage extends Used {
   readonly step: number
-  readonly attempt: number
-  readonly usage: Usage
-  readonly cost_usd: Cost
 }
 
 /** The state of a running step. Each step begins with an empty one; the step writes it, and the end of the plan reads it. */

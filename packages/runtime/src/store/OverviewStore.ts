@@ -1,5 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Overview, PeerCalls } from "@bowline/domain/unstable/plan/Overview"
+import type { SpendingBy, SpendingRow } from "@bowline/domain/unstable/plan/SpendingRow"
+import { addCost, type Cost } from "@bowline/domain/plan/Usage"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -16,6 +18,29 @@ export interface OverviewQuery {
 
 /** Which calls are looked at: those that began from `since` on and before `until` (ISO 8601 in UTC). */
 export type CallsQuery = Pick<OverviewQuery, "since" | "until">
+
+/** Whose spendings are added up, of one owner or of all: those of the UTC days from `from` to `to` (`2026-01-02`), both included. */
+export interface SpendingQuery {
+  readonly owner?: CallerName
+  readonly from: string
+  readonly to: string
+  readonly by: SpendingBy
+}
+
+/** How many days spendings are kept. */
+export const spendingDays = 400
+
+/** The largest cost first, but days in their order. */
+export const inOrder = (by: SpendingBy, rows: ReadonlyArray<SpendingRow>): ReadonlyArray<SpendingRow> =>
+  rows.toSorted((a, b) => {
+    const name = (row: SpendingRow) => row[by] ?? ""
+    const alphabetic = name(a) < name(b) ? -1 : 1
+    if (by === "day") return alphabetic
+    return (b.cost_usd ?? -1) - (a.cost_usd ?? -1) || b.input_tokens - a.input_tokens || alphabetic
+  })
+
+/** The sum of costs, and whether all of them are known. */
+export const costOf = (cost: number, unpriced: number): Cost => (unpriced > 0 ? null : addCost(0, cost))
 
 /** `called` is the endpoint of a peer without its secrets, or the name of an MCP server. */
 export interface CallsOf extends PeerCalls {
@@ -63,5 +88,7 @@ export class OverviewStore extends Context.Service<
     readonly read: (query: OverviewQuery) => Effect.Effect<Overview, StorageError>
     /** The calls of each peer and MCP server, whoever asked. */
     readonly peers: (query: CallsQuery) => Effect.Effect<ReadonlyArray<CallsOf>, StorageError>
+    /** What was charged, also by plans that were deleted since. It reads what commits have charged, and no plan. */
+    readonly spendings: (query: SpendingQuery) => Effect.Effect<ReadonlyArray<SpendingRow>, StorageError>
   }
 >()("@bowline/runtime/store/OverviewStore") {}

@@ -71,14 +71,26 @@ export interface Progress {
   readonly retries: number
   readonly usage: Usage
   readonly cost_usd: Cost
-  /** The UTC day (`2026-01-02`) to charge with what the plan has used since its last progress was stored, if a budget needs to know. */
-  readonly day?: string
 }
 
-/** What the plans of a caller have used on one day: tokens of input and output, and calls of tools. */
+/** What a plan has used since it was charged last. Its caller is charged for it, on this UTC day (`2026-01-02`), for this model. */
+export interface Charge {
+  readonly day: string
+  readonly model: string
+  /** 1 as the plan begins, and 0 from then on. */
+  readonly plans: number
+  readonly tool_calls: number
+  readonly usage: Usage
+  readonly cost_usd: Cost
+}
+
+/** What the plans of a caller have used on one day: tokens of input and output, calls of tools, and US dollars as far as prices are known. */
 export interface Spent {
   readonly tokens: number
   readonly tool_calls: number
+  readonly cost_usd: number
+  /** On the days of its month up to this one. */
+  readonly month_cost_usd: number
 }
 
 /** What never changes of a call of a tool. */
@@ -117,6 +129,8 @@ export type PlanChange =
   /** The plan holds the session's lease: it is `running`, and from now on the session's fence guards its writes. */
   | { readonly _tag: "Held"; readonly fence: number }
   | { readonly _tag: "Progressed"; readonly stage: Stage | null; readonly progress: Progress }
+  /** Comes with an event or a message: by these the store knows that it has stored the commit, and charged for it, before. */
+  | ({ readonly _tag: "Charged" } & Charge)
   | { readonly _tag: "MessageAppended"; readonly message: NewMessage; readonly at: string }
   /** Guarded by `covered_seq` as well. An earlier commit has stored the messages that it covers. */
   | { readonly _tag: "Compacted"; readonly compaction: Compaction }
@@ -435,7 +449,7 @@ export class PlanStore extends Context.Service<
     readonly abortRequests: (
       replica: ReplicaId
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
-    /** What was charged to this day for the owner, also by plans that were deleted since. Days are kept until the day after the next. */
+    /** What was charged to this day for the owner, also by plans that were deleted since. Days are kept for 400 days. */
     readonly spent: (owner: CallerName, day: string) => Effect.Effect<Spent, StorageError>
     /** Whether what is stored outlives the process, so that the next process can resume plans. */
     readonly isDurable: boolean

@@ -33,7 +33,7 @@ const listening = (shorten: Listener["shorten"] = silent.shorten) => {
   const learned: Array<ReadonlyArray<unknown>> = []
   const listener: Listener = {
     ...silent,
-    reported: (attempt, { input_tokens }) => void learned.push(["used", attempt, input_tokens]),
+    reported: ({ attempt, usage }) => void learned.push(["used", attempt, usage.input_tokens]),
     ended: () => void learned.push(["ended"]),
     heard: (attempt, parts) =>
       Effect.sync(() => {

@@ -24,8 +24,8 @@ describe("a daily budget", () => {
       assert.strictEqual(single(yield* ask, "final").stop_reason, "stop")
       // Its first step uses up the day, and its first call ends on the next one.
       assert.deepInclude(single(yield* ask, "final"), { stop_reason: "stop", steps: 3 })
-      assert.deepStrictEqual(yield* spentOn("2026-03-01"), { tokens: 2_000, tool_calls: 1 })
-      assert.deepStrictEqual(yield* spentOn("2026-03-02"), { tokens: 2_000, tool_calls: 1 })
+      assert.deepInclude(yield* spentOn("2026-03-01"), { tokens: 2_000, tool_calls: 1 })
+      assert.deepInclude(yield* spentOn("2026-03-02"), { tokens: 2_000, tool_calls: 1 })
       const refused = single(yield* ask, "error")
       assert.deepInclude(refused, { code: "budget_exceeded", retryable: false, stage: null })
       const resets_at = "2026-03-03T00:00:00.000Z"
@@ -88,7 +88,7 @@ describe("a daily budget", () => {
     return Effect.gen(function* () {
       yield* ask
       assert.strictEqual(reads, 0)
-      assert.deepStrictEqual(yield* spentOn("1970-01-01"), { tokens: 0, tool_calls: 0 })
+      assert.deepInclude(yield* spentOn("1970-01-01"), { tokens: 1_000, tool_calls: 0 })
       yield* pass("1 second")
     }).pipe(
       Effect.provide(

@@ -47,7 +47,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0038_webhooks": Changes.webhooks,
   "0039_effect_lists": Changes.effectLists,
   "0040_caller_keys": Changes.callerKeys,
-  "0041_feedback": Changes.feedback
+  "0041_feedback": Changes.feedback,
+  "0042_charges": Changes.charges
 }
 
 const table = "bowline_migrations"

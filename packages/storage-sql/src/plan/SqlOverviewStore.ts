@@ -4,6 +4,7 @@ import { OverviewStore, stretchesOf, sumOf } from "@bowline/runtime/unstable/sto
 import { Effect, Layer, Struct } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { readSpendings } from "../caller/internal/Charges.ts"
 import {
   type OpenRow,
   readCalls,
@@ -46,6 +47,7 @@ const replicasOf = (replicas: ReadonlyArray<ReplicaRow>, rows: ReadonlyArray<Ope
 }
 
 const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): OverviewStore["Service"] => ({
+  spendings: (query) => withDeadline(readSpendings(sql, query)),
   peers: (query) =>
     Effect.map(withDeadline(readCalls(sql, query)), (rows) =>
       rows.map(({ error, failed_at, state, took, ...row }) => ({

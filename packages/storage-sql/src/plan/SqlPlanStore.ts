@@ -11,8 +11,7 @@ import {
   type Guard,
   type NewPlan,
   type PlanCommit,
-  PlanStore,
-  type Spent
+  PlanStore
 } from "@bowline/runtime/unstable/store/PlanStore"
 import { Clock, Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,6 +19,7 @@ import { SqlError } from "effect/sql/SqlError"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, Publisher } from "../notice/Publisher.ts"
+import { readSpent } from "../caller/internal/Charges.ts"
 import { copyWebhooks, createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
@@ -258,10 +258,8 @@ select p.id from plans p where p.state = 'waiting' and ${sql.literal(needsReader
 select id as plan_id, abort_requested as reason from plans
 where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
   spent: (owner, day) =>
-    withDeadline(sql<Spent>`
-select coalesce(sum(tokens), 0)::float8 as tokens, coalesce(sum(tool_calls), 0)::float8 as tool_calls
-from spendings where owner = ${owner} and day = ${day}::date`).pipe(
-      Effect.map(([spent = { tokens: 0, tool_calls: 0 }]) => spent)
+    withDeadline(readSpent(sql, owner, day)).pipe(
+      Effect.map(([spent = { tokens: 0, tool_calls: 0, cost_usd: 0, month_cost_usd: 0 }]) => spent)
     ),
   reading: () => Effect.void,
   isDurable: true,

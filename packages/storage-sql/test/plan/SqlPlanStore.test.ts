@@ -108,14 +108,15 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       const other = yield* inOpenTransaction(
         (sql) => sql`select from sessions where id = ${held.session_id} for update`
       )
-      const progress = { ...Given.progress, day: "2026-01-02" }
-      const commit = write([Given.commitOf(held, [{ _tag: "Progressed", stage: null, progress }])])
+      const { usage, cost_usd } = Given.progress
+      const charge = { day: "2026-01-02", model: "scripted/model", plans: 1, tool_calls: 3, usage, cost_usd }
+      const commit = write([Given.commitOf(held, [{ _tag: "Charged", ...charge }], [Given.row(2, "usage")])])
       const writing = yield* Effect.forkChild(Effect.all([commit, commit], { concurrency: 2 }))
       yield* untilBlocked(2)
       yield* other.commit
       yield* Fiber.join(writing)
       const spent = yield* (yield* PlanStore).spent(held.plan.caller, "2026-01-02")
-      assert.deepStrictEqual(spent, { tokens: 18, tool_calls: 3 })
+      assert.deepStrictEqual(spent, { tokens: 18, tool_calls: 3, cost_usd, month_cost_usd: cost_usd })
     })
   )
 

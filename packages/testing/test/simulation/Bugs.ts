@@ -180,8 +180,10 @@ const forgottenBudget = (): Overrides =>
       )
   }))
 
+const nothing = { tokens: 0, tool_calls: 0, cost_usd: 0, month_cost_usd: 0 }
+
 /** What is left of a day does not become less. */
-const endlessDay = (): Overrides => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
+const endlessDay = (): Overrides => onPlans(() => ({ spent: () => Effect.succeed(nothing) }))
 
 /** Bugs that systems like this one have had. */
 export const bugs: Readonly<Record<string, Bug>> = {

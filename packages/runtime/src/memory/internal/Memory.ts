@@ -7,13 +7,13 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { traceIdOf } from "../../remote/PeerClient.ts"
 import { Schema } from "effect"
 import * as PlanGist from "../../store/PlanGist.ts"
-import type { EffectClaim, Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
+import type { Charge, EffectClaim, Guard, NewPlan, PlanChange, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
-import type { ClaimRecord, PlanRecord, SessionRecord, KnownTool, PushRecord } from "./MemoryRecords.ts"
+import type { ChargeRecord, ClaimRecord, PlanRecord, SessionRecord, KnownTool, PushRecord } from "./MemoryRecords.ts"
 
-const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
+const uncharged = { plans: 0, tool_calls: 0, usage: Usage.empty, cost_usd: 0, unpriced: 0 }
 
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
 
@@ -36,8 +36,8 @@ export class Memory {
   /** By owner and key, also those that have expired. */
   readonly effects = new Map<string, ClaimRecord>()
   readonly replicas = new Map<ReplicaId, number>()
-  /** What was charged to days, by day and owner. */
-  readonly spent = new Map<string, Map<CallerName, Spent>>()
+  /** What was charged, by owner, and by day, model and preset. */
+  readonly charges = new Map<CallerName, Map<string, ChargeRecord>>()
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
   readonly #names = new Map<string, SessionRecord>()
@@ -144,22 +144,32 @@ export class Memory {
     if (idempotency !== null) this.keys.set(nameOf(caller, idempotency.key), { plan_id, ...idempotency })
   }
 
-  /** Makes this the progress of a plan, and charges the day with what is new in it. */
-  progress(record: PlanRecord, { day, ...progress }: Progress): void {
-    const { plan, owner } = record
-    record.plan = { ...plan, ...progress }
-    if (day === undefined) return
-    const spent = this.spentOn(owner, day)
-    const owners = this.spent.get(day) ?? new Map<CallerName, Spent>()
-    this.spent.set(day, owners)
-    owners.set(owner, {
-      tokens: spent.tokens + tokensOf(progress.usage) - tokensOf(plan.usage),
-      tool_calls: spent.tool_calls + progress.tool_calls - plan.tool_calls
+  charge({ owner, plan: { preset } }: PlanRecord, { cost_usd, day, model, plans, tool_calls, usage }: Charge): void {
+    const ofOwner = this.charges.get(owner) ?? new Map<string, ChargeRecord>()
+    this.charges.set(owner, ofOwner)
+    const key = JSON.stringify([day, model, preset])
+    const charged = ofOwner.get(key) ?? { owner, day, model, preset, ...uncharged }
+    ofOwner.set(key, {
+      ...charged,
+      plans: charged.plans + plans,
+      tool_calls: charged.tool_calls + tool_calls,
+      usage: Usage.add(charged.usage, usage),
+      cost_usd: charged.cost_usd + (cost_usd ?? 0),
+      unpriced: charged.unpriced + (cost_usd === null ? 1 : 0)
     })
   }
 
   spentOn(owner: CallerName, day: string): Spent {
-    return this.spent.get(day)?.get(owner) ?? { tokens: 0, tool_calls: 0 }
+    const charges = Array.from(this.charges.get(owner)?.values() ?? [])
+    const sum = (of: (charge: ChargeRecord) => number) => charges.reduce((sum, charge) => sum + of(charge), 0)
+    const onDay = (of: (charge: ChargeRecord) => number) => sum((charge) => (charge.day === day ? of(charge) : 0))
+    const isInMonth = (other: string) => other <= day && other.startsWith(day.slice(0, 8))
+    return {
+      tokens: onDay(({ usage }) => usage.input_tokens + usage.output_tokens),
+      tool_calls: onDay(({ tool_calls }) => tool_calls),
+      cost_usd: Number(onDay(({ cost_usd }) => cost_usd).toFixed(12)),
+      month_cost_usd: Number(sum((charge) => (isInMonth(charge.day) ? charge.cost_usd : 0)).toFixed(12))
+    }
   }
 
   holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {

@@ -87,8 +87,10 @@ export const apply = (
       record.fence = change.fence
       return
     case "Progressed":
-      memory.progress(record, change.progress)
-      record.plan = { ...record.plan, stage: change.stage }
+      record.plan = { ...record.plan, ...change.progress, stage: change.stage }
+      return
+    case "Charged":
+      memory.charge(record, change)
       return
     case "MessageAppended":
       append(session, record.plan.plan_id, change.message, change.at)
@@ -150,9 +152,9 @@ export const apply = (
       return
     case "Settled": {
       const { outcome, progress } = change
-      memory.progress(record, progress)
       record.plan = {
         ...record.plan,
+        ...progress,
         state: outcome.state,
         stage: null,
         finished_at: change.at,

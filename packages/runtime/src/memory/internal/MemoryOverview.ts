@@ -1,9 +1,20 @@
 import { isSettled, type PlanState } from "@bowline/domain/plan/Plan"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
+import type { SpendingRow } from "@bowline/domain/unstable/plan/SpendingRow"
 import { Clock, Effect } from "effect"
-import { type CallsOf, failedCalls, most, type OverviewStore, stretchesOf, sumOf } from "../../store/OverviewStore.ts"
+import {
+  type CallsOf,
+  costOf,
+  failedCalls,
+  inOrder,
+  most,
+  type OverviewStore,
+  type SpendingQuery,
+  stretchesOf,
+  sumOf
+} from "../../store/OverviewStore.ts"
 import type { Memory } from "./Memory.ts"
-import type { PlanRecord, Task } from "./MemoryRecords.ts"
+import type { ChargeRecord, PlanRecord, Task } from "./MemoryRecords.ts"
 
 type Lengths = ReadonlyArray<number | undefined>
 
@@ -113,7 +124,33 @@ const replicasOf = (memory: Memory, open: ReadonlyArray<PlanRecord>, now: number
   })
 }
 
+const spendings = (memory: Memory, { by, from, owner, to }: SpendingQuery): ReadonlyArray<SpendingRow> => {
+  const all = Array.from(memory.charges.values()).flatMap((charges) => Array.from(charges.values()))
+  const found = all.filter(({ day, owner: of }) => day >= from && day <= to && of === (owner ?? of))
+  const label = (charge: ChargeRecord) => (by === "caller" ? charge.owner : charge[by])
+  const rows = groups(
+    found,
+    (charge) => JSON.stringify(label(charge)),
+    (group, one): SpendingRow => {
+      const sum = (of: (charge: ChargeRecord) => number) => group.reduce((sum, charge) => sum + of(charge), 0)
+      return {
+        [by]: label(one),
+        plans: sum(({ plans }) => plans),
+        input_tokens: sum(({ usage }) => usage.input_tokens),
+        cached_input_tokens: sum(({ usage }) => usage.cached_input_tokens),
+        output_tokens: sum(({ usage }) => usage.output_tokens),
+        cost_usd: costOf(
+          sum(({ cost_usd }) => cost_usd),
+          sum(({ unpriced }) => unpriced)
+        )
+      }
+    }
+  )
+  return inOrder(by, rows)
+}
+
 export const makeOverviewStore = (memory: Memory): OverviewStore["Service"] => ({
+  spendings: (query) => Effect.sync(() => spendings(memory, query)),
   peers: ({ since, until }) =>
     Effect.sync(() =>
       callsOf(

@@ -16,7 +16,7 @@ import type { RemoteIds, Route } from "../../remote/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { Settlement } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
-import type { EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { Charge, EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, DueDelivery, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
@@ -150,4 +150,12 @@ export interface ClaimRecord extends Omit<EffectClaim, "result" | keyof RemoteId
 export interface KnownTool {
   readonly digest: string
   readonly expires_at: string
+}
+
+/** What an owner was charged for a model and a preset on a day. `cost_usd` has what is known of it, and `unpriced` counts what is not. */
+export interface ChargeRecord extends Charge {
+  readonly owner: CallerName
+  readonly preset: string | null
+  readonly cost_usd: number
+  readonly unpriced: number
 }

@@ -4,8 +4,9 @@ import type { Message } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
 import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { DateTime, Duration, Effect, type Schema } from "effect"
+import { Duration, Effect, type Schema } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
+import { spendingDays } from "../../store/OverviewStore.ts"
 import type { Compaction, RecentCursor, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { questionId } from "../../store/PlanStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
@@ -206,8 +207,10 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
           ([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id)
         )
         for (const [key] of keys) memory.keys.delete(key)
-        const yesterday = DateTime.formatIso(DateTime.subtractDuration(DateTime.makeUnsafe(now), "1 day")).slice(0, 10)
-        for (const day of memory.spent.keys()) if (day < yesterday) memory.spent.delete(day)
+        const first = fromMillis(nowMs - Duration.toMillis(Duration.days(spendingDays))).slice(0, 10)
+        for (const charges of memory.charges.values()) {
+          for (const [key, { day }] of charges) if (day < first) charges.delete(key)
+        }
         const tools = firstFew(memory.knownTools, sweepSize, ([, { expires_at }]) => expires_at <= now)
         for (const [tool] of tools) memory.knownTools.delete(tool)
         const effects = firstFew(memory.effects, sweepSize, ([, { expires_at }]) => expires_at <= now)

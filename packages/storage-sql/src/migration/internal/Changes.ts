@@ -467,3 +467,27 @@ export const feedback: Steps = [
     primary key (plan_id, caller)
   )`
 ]
+
+/**
+ * What callers have used by day, model and preset. Without a preset it is empty, as the replica is of rows that were added up. Nothing references it: to
+ * delete a session does not give back what its plans have used. The version before charges `spendings`.
+ */
+export const charges: Steps = [
+  `create table if not exists charges (
+    owner text not null,
+    day date not null,
+    model text not null,
+    preset text not null,
+    replica text collate "C" not null,
+    plans bigint not null,
+    tool_calls bigint not null,
+    input_tokens bigint not null,
+    cached_input_tokens bigint not null,
+    output_tokens bigint not null,
+    cost_usd numeric not null,
+    unpriced bigint not null,
+    primary key (owner, day, model, preset, replica)
+  )`,
+  `create index if not exists charges_day on charges (day)`,
+  `create index if not exists charges_of_replicas on charges (day) where replica <> ''`
+]

@@ -1,4 +1,4 @@
-import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
+import type { Charge, PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import { toldBy } from "@bowline/runtime/unstable/store/ToldWebhooks"
 import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
@@ -63,8 +63,6 @@ interface PlanRow {
   readonly usage: string | null
   /** Comes with `usage`, and may be null then, too. */
   readonly cost_usd: number | null
-  /** The day to charge with what is new in `tool_calls` and `usage`. */
-  readonly day: string | null
   readonly handed_over: boolean | null
   readonly left_ms: number | null
   readonly preferences: string | null
@@ -78,6 +76,36 @@ interface PlanRow {
   readonly error: string | null
   readonly error_code: string | null
   readonly finished_at: string | null
+}
+
+interface ChargeRow {
+  readonly plan_id: string
+  readonly day: string
+  readonly model: string
+  readonly plans: number
+  readonly tool_calls: number
+  readonly input_tokens: number
+  readonly cached_input_tokens: number
+  readonly output_tokens: number
+  readonly cost_usd: number
+  readonly unpriced: number
+}
+
+const chargeOf = (plan_id: string, charge: Charge): ChargeRow => {
+  const { cost_usd, day, model, plans, tool_calls, usage } = charge
+  const { cached_input_tokens, input_tokens, output_tokens } = usage
+  return {
+    plan_id,
+    day,
+    model: storable(model),
+    plans,
+    tool_calls,
+    input_tokens,
+    cached_input_tokens,
+    output_tokens,
+    cost_usd: cost_usd ?? 0,
+    unpriced: cost_usd === null ? 1 : 0
+  }
 }
 
 interface MessageRow {
@@ -122,6 +150,7 @@ export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
   readonly events: ReadonlyArray<EventRow>
   readonly plans: ReadonlyArray<PlanRow>
+  readonly charges: ReadonlyArray<ChargeRow>
   readonly messages: ReadonlyArray<MessageRow>
   readonly compactions: ReadonlyArray<CompactionRow>
   readonly started: ReadonlyArray<TaskRow>
@@ -145,7 +174,6 @@ const unchangedPlan = {
   retries: null,
   usage: null,
   cost_usd: null,
-  day: null,
   handed_over: null,
   left_ms: null,
   preferences: null,
@@ -181,8 +209,8 @@ const changePlan = (
   const staged = { ...plan, staged: true, stage: null }
   if (change._tag === "Woken") return { ...staged, woken: true }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
-  const { day = null, model, usage, ...counts } = change.progress
-  const progressed = { ...staged, ...counts, model: storable(model), usage: JSON.stringify(usage), day }
+  const { model, usage, ...counts } = change.progress
+  const progressed = { ...staged, ...counts, model: storable(model), usage: JSON.stringify(usage) }
   if (change._tag === "Progressed") return { ...progressed, stage: change.stage }
   const { outcome, at } = change
   return {
@@ -198,6 +226,7 @@ const changePlan = (
 /** What the changes of one plan make of its rows. */
 interface Merged {
   readonly plan: PlanRow | undefined
+  readonly charges: ReadonlyArray<ChargeRow>
   readonly messages: ReadonlyArray<Omit<MessageRow, "position">>
   readonly compaction: CompactionRow | undefined
   readonly tasks: ReadonlyArray<TaskRow>
@@ -231,6 +260,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   const waits = new Map<string, WaitRow>()
   const entries = new Map<string, EntryRow>()
   const ended: Array<EndedWaitRow> = []
+  const charges: Array<ChargeRow> = []
   const claims: Array<ClaimRow> = []
   const effects: Array<EffectRow> = []
   const messages: Array<Omit<MessageRow, "position">> = []
@@ -245,6 +275,9 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       case "Settled":
         if (change._tag === "Parked") until = change.until
         plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
+        break
+      case "Charged":
+        charges.push(chargeOf(plan_id, change))
         break
       case "MessageAppended": {
         const { message_id: id, role, parts } = change.message
@@ -287,6 +320,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   }
   return {
     plan,
+    charges,
     messages,
     compaction,
     tasks: Array.from(tasks.values()),
@@ -333,6 +367,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
       events.map(({ seq, at, count, event, payload }) => ({ plan_id, seq, at, count, event, payload }))
     ),
     plans: merged.flatMap(({ plan }) => plan ?? []),
+    charges: merged.flatMap(({ charges }) => charges),
     messages: merged.flatMap(({ messages }) => messages).map((message, position) => ({ ...message, position })),
     compactions: merged.flatMap(({ compaction }) => compaction ?? []),
     started: tasks.filter(isNew),

@@ -3,6 +3,7 @@ import type { Committed, PlanCommit } from "@bowline/runtime/unstable/store/Plan
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import { adding, amounts } from "../../caller/internal/Charges.ts"
 import { type BatchRows, batchRows } from "./BatchRows.ts"
 
 type Sql = SqlClient.SqlClient
@@ -16,7 +17,7 @@ type Written =
  * A whole batch as one statement: one round trip, and a transaction by itself. What a batch has no rows for is left out.
  *
  *     guards ── input ── held ── fresh ──┬── events
- *     (one a plan)       (locks) (new)   ├── plans, spendings
+ *     (one a plan)       (locks) (new)   ├── plans, charges
  *                                        ├── tasks
  *                                        ├── effects
  *                                        ├── waits, inbox
@@ -49,6 +50,7 @@ export const writeBatch = (
     guards,
     events,
     plans,
+    charges,
     messages,
     compactions,
     started,
@@ -73,7 +75,7 @@ export const writeBatch = (
 )`,
     ...when(events.length > 0, insertEvents),
     ...when(plans.length > 0, updatePlans),
-    ...when(plans.some(isCharged), chargeDays),
+    ...when(charges.length > 0, chargeDays),
     ...when(started.length > 0, insertTasks),
     ...when(changed.length > 0, updateTasks),
     ...when(claims.length > 0, claimEffects),
@@ -127,7 +129,7 @@ const compactionsOf = (sql: Sql, { compactions }: BatchRows) => sql`(
       plan_id text, id text, summary text, through text, covered_seq int, prior_seq int))`
 
 /** What `chargeDays` has to know of a plan. */
-const usedBefore = "p.owner, p.replica as runner, p.usage as usage_before, p.tool_calls as calls_before"
+const charged = ", p.owner, p.preset, p.replica as runner"
 
 const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
   select i.*, p.*, coalesce(
@@ -139,7 +141,7 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
     select s.fence, s.covered_seq from sessions s where s.id = i.session_id for no key update
   ) s
   cross join lateral (
-    select p.inbox_count <> i.seen or (i.until is not null and p.abort_requested is not null) as is_behind${sql.literal(rows.plans.some(isCharged) ? `, ${usedBefore}` : "")} from plans p
+    select p.inbox_count <> i.seen or (i.until is not null and p.abort_requested is not null) as is_behind${sql.literal(rows.charges.length > 0 ? charged : "")} from plans p
     where p.id = i.plan_id and p.session_id = i.session_id
       and p.state in ('queued', 'running') and (i.fence is null or s.fence = i.fence)
       and case
@@ -199,29 +201,19 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
   where p.id = f.plan_id
 )`
 
-const isCharged = ({ day }: BatchRows["plans"][number]): boolean => day !== null
-
 /**
- * Charges days with what is new in the progress of plans. What was stored before is read from the locked rows, so that a commit that is
- * repeated charges nothing. Each replica adds to rows of its own: replicas do not wait for each other.
+ * Charges callers. `fresh` leaves out a commit that is repeated, which has charged already. Each replica adds to rows of its own, in the order of their
+ * keys: replicas do not wait for each other.
  */
-const chargeDays = (sql: Sql, { plans }: BatchRows) => sql`charged as (
-  insert into spendings as s (owner, day, replica, tokens, tool_calls)
-  select * from (
-    select f.owner, u.day, f.runner, sum(${tokensOf(sql, "u.usage::json")} - ${tokensOf(sql, "f.usage_before")}) as tokens,
-      sum(u.tool_calls - f.calls_before) as tool_calls
-    from ${rowsOf(sql, plans)} as u(plan_id text, day date, tool_calls int, usage text)
-    join fresh f on f.plan_id = u.plan_id
-    where u.day is not null
-    group by f.owner, u.day, f.runner
-  ) new
-  where new.tokens <> 0 or new.tool_calls <> 0
-  on conflict (owner, day, replica) do update set
-    tokens = s.tokens + excluded.tokens, tool_calls = s.tool_calls + excluded.tool_calls
+const chargeDays = (sql: Sql, { charges }: BatchRows) => sql`charged as (
+  insert into charges as c (owner, day, model, preset, replica, ${sql.literal(amounts.join())})
+  select f.owner, u.day, u.model, coalesce(f.preset, ''), f.runner, ${sql.literal(amounts.map((one) => `sum(u.${one})`).join())}
+  from ${rowsOf(sql, charges)} as u(plan_id text, day date, model text, plans int, tool_calls int,
+    input_tokens bigint, cached_input_tokens bigint, output_tokens bigint, cost_usd numeric, unpriced int)
+  join fresh f on f.plan_id = u.plan_id
+  group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+  ${sql.literal(adding)}
 )`
-
-const tokensOf = (sql: Sql, usage: string) =>
-  sql.literal(`((${usage} ->> 'input_tokens')::bigint + (${usage} ->> 'output_tokens')::bigint)`)
 
 const insertTasks = (sql: Sql, { started }: BatchRows) => sql`started_tasks as (
   insert into tasks (plan_id, id, tool, kind, agent, endpoint, skill, input, state, remote_task_id, remote_context_id,

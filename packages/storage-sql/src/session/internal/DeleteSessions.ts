@@ -1,6 +1,7 @@
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { foldCharges } from "../../caller/internal/Charges.ts"
 
 /** How many rows one statement deletes. */
 const sessionsAtOnce = 20
@@ -121,12 +122,8 @@ delete from leases where session_id = any(array(
   limit ${sessionsAtOnce * 10} for update skip locked
 ))`
 
-/** Deletes what was used on days before yesterday: the clock of a replica may be behind. */
-const forgetDays = (sql: SqlClient.SqlClient, now: string) =>
-  sql`delete from spendings where day < (${now}::timestamptz at time zone 'UTC')::date - 1`
-
 /**
- * Deletes a batch each of events that deletions left, of expired keys, of expired tools, of leases and of expired sessions, and the days that no budget needs any more. Skips locked sessions: they get
+ * Deletes a batch each of events that deletions left, of expired keys, of expired tools, of leases and of expired sessions, and what was charged on days that are kept no longer. Skips locked sessions: they get
  * a plan or are written. Returns whether more may be left.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
@@ -135,7 +132,7 @@ export const sweep = (sql: SqlClient.SqlClient, now: string) =>
       const [lock] = yield* sql<{ readonly is_ours: boolean }>`
 select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
       if (lock?.is_ours !== true) return false
-      yield* forgetDays(sql, now)
+      const isFolding = yield* foldCharges(sql, now)
       yield* forgetCredentials(sql)
       yield* forgetLeases(sql)
       const { plans } = yield* purge(sql)
@@ -150,6 +147,6 @@ order by s.expires_at limit ${sessionsAtOnce} for update skip locked`
           sql,
           expired.map(({ id }) => id)
         )
-      return left > 0 || expired.length > 0
+      return isFolding || left > 0 || expired.length > 0
     })
   )
