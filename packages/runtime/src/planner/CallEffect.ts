@@ -60,7 +60,7 @@ export const keyOf = (
 /** Errors of calls that the tool itself has said to have failed. */
 const saidToFail: ReadonlySet<string> = new Set(["task_failed", "tool_failed"])
 
-/** What a call has done that ended so. `isKnown`: its peer has named its task, so that the call has arrived, whatever failed then. */
+/** What a call has done that ended so. `isKnown`: it may have arrived, whatever failed then: its peer has named its task, or another process has made it before. */
 export const endOf = ({ error, isUnsent = false, state }: ToolResult, isKnown: boolean): EffectEnd => {
   if (state === "completed") return "done"
   if (isUnsent && !isKnown) return "none"

@@ -188,7 +188,8 @@ class StepCalls {
     let hasArtifact = false
     tasks.resume(part.task_id)
     if (left <= 0) {
-      return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis, "none")
+      const late = { ...timedOut(tool, limit, prepared._tag === "Begun"), isUnsent: true }
+      return this.#answer(prepared, did, late, yield* Clock.currentTimeMillis, this.#effectOf(late, prepared))
     }
     const time = new CallTime(left)
     const wait = given.resumed?.waits.get(part.task_id)
@@ -215,11 +216,12 @@ class StepCalls {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
       this.#show(seen, shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }
-    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, part.task_id))
+    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, prepared))
   })
 
-  #effectOf(end: ToolResult, task_id: TaskId): EffectEnd {
-    return CallEffect.endOf(end, this.#run.tasks.get(task_id)?.remote_task_id != null)
+  /** A call that another process has begun may have arrived, though this one could not make it again. */
+  #effectOf(end: ToolResult, { _tag, part }: Dispatched): EffectEnd {
+    return CallEffect.endOf(end, _tag === "Begun" || this.#run.tasks.get(part.task_id)?.remote_task_id != null)
   }
 
   /** Opens what the call waits for, unless another process has done so, and waits for what settles it. */

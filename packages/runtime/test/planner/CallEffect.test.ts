@@ -11,7 +11,9 @@ import { Plans } from "../../src/plan/Plans.ts"
 import { keyOf } from "../../src/planner/CallEffect.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
 import { inPlace, SchemaChecks } from "../../src/tool/SchemaChecks.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { bob } from "../plan/Bob.ts"
+import { askAndKill, mortal, replayed } from "../plan/Mortal.ts"
 
 const schema = { type: "object", properties: { order: { type: "string" }, note: { type: "string" } } }
 const effect = { key: ["/order"], scope: "caller" }
@@ -285,6 +287,23 @@ describe("a call that has an effect", () => {
         assert.notStrictEqual(other, first)
       })
     )
+  })
+
+  it.effect("stays in doubt where a dead process has made it, though its repetition by the next one never left", () => {
+    const before = counting("hangs")
+    const behind = counting("refuses")
+    const agents = [{ ...bank, skills: skills.map((skill) => ({ ...skill, idempotent: true })) }]
+    return Effect.gen(function* () {
+      const first = yield* mortal({ script: [[pay("7")]], peers: before.peers })
+      const second = yield* mortal({ script: [[say("done")], [pay("7")], [say("done")]], peers: behind.peers })
+      const { plan_id } = yield* askAndKill(first, { agents })
+      const ended = single(yield* replayed(second, plan_id), "task.finished")
+      assert.strictEqual(ended.error?.code, "unreachable")
+      assert.deepStrictEqual([before.paid, behind.paid], [["7"], ["7"]])
+      const { frames } = yield* second.on(post({ question: "?", agents, preferences: { approval: "never" } }))
+      assert.strictEqual(single(yield* readAll(frames), "task.finished").error?.code, "effect_unknown")
+      assert.lengthOf(behind.paid, 1)
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
   })
 
   it.effect("is what the operator says of the tool, whatever the tool says itself", () => {
