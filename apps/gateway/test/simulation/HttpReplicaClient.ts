@@ -1,3 +1,4 @@
+import { PendingApproval } from "@bowline/domain/plan/Approval"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { entryOf, ReplicaClient, type Question, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
@@ -31,7 +32,7 @@ const Calls = Schema.Array(
     kind: Schema.optionalKey(Schema.Literals(["approval", "result", "answer"]))
   })
 )
-const Approvals = Schema.fromJsonString(Schema.Struct({ approvals: Calls }))
+const Approvals = Schema.fromJsonString(Schema.Struct({ approvals: Schema.Array(PendingApproval) }))
 const Waiting = Schema.fromJsonString(Schema.Struct({ waiting: Calls }))
 /** A bug of the routes: another service in the place of the one that they use. */
 export type Plant = Layer.Layer<
@@ -174,12 +175,13 @@ const clientOf = (
         )
       }).pipe(Effect.scoped),
     give: (plan, gift, key) => Effect.asVoid(enter(plan, entryOf(gift), key)),
-    decide: (plan, decision) =>
+    decide: (plan, decide) =>
       Effect.gen(function* () {
         const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
         const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Approvals)(text))
-        for (const { plan_id, task_id } of approvals) {
-          if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
+        for (const approval of approvals) {
+          const path = `/plans/${plan}/approvals/${approval.task_id}`
+          if (approval.plan_id === plan) yield* textOf(yield* post(path, { decision: decide(approval) }))
         }
       }).pipe(Effect.scoped)
   }

@@ -116,7 +116,7 @@ export const client = (
     },
     read: (plan, ...given) => ownerOf(plan).read(plan, ...given),
     cancel: (plan) => ownerOf(plan).cancel(plan),
-    decide: (plan, decision) => ownerOf(plan).decide(plan, decision),
+    decide: (plan, decide) => ownerOf(plan).decide(plan, decide),
     say: (plan, text, key) => ownerOf(plan).say(plan, text, key),
     waiting: (plan) => ownerOf(plan).waiting(plan),
     give: (plan, result, key) => ownerOf(plan).give(plan, result, key)

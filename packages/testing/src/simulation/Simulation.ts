@@ -17,7 +17,7 @@ import * as Peers from "./world/Peers.ts"
 import * as RealWorld from "./process/RealWorld.ts"
 import * as Record from "./course/Record.ts"
 import { configOf, type MakeReplicaClient, type Overrides } from "./replica/Replica.ts"
-import type { Scenario } from "./scenario/Scenario.ts"
+import { pays, type Scenario } from "./scenario/Scenario.ts"
 import * as Servers from "./world/Servers.ts"
 import * as Tools from "./world/Tools.ts"
 import type { Asked } from "../provider/Script.ts"
@@ -78,8 +78,6 @@ export interface SimulationResult {
 /** Loaded before a run: its first compaction would read it from the disk. */
 let tokenizer: Promise<unknown> | undefined
 
-const defaultTools = Layer.succeed(LocalTools, Tools.tools)
-
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
  * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched. Rejects, and names
@@ -103,9 +101,12 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     seed,
     steps = Infinity
   } = options
-  const { questions, rules: ofApp, script, tools = defaultTools } = options.world?.() ?? {}
+  const { questions, rules: ofApp, script, tools: toolsOfApp } = options.world?.() ?? {}
   const scenario =
     options.scenario ?? (questions ? drawAppScenario(seed, questions, faults) : drawScenario(seed, faults))
+  // Only a model that pays knows of tools for that.
+  const tools =
+    toolsOfApp ?? Layer.succeed(LocalTools, pays(scenario) ? [...Tools.tools, ...Tools.payments] : Tools.tools)
   const random = new SeededRandom(`run ${scenario.seed}`)
   const loop = new Loop(random.of("order"))
   const world = new World(loop, random)

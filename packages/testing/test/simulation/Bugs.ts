@@ -10,6 +10,7 @@ import { Context, Effect } from "effect"
 import type { Overrides } from "../../src/simulation/replica/Replica.ts"
 import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
 import { callBugs } from "./CallBugs.ts"
+import { effectBugs } from "./EffectBugs.ts"
 import { entryBugs } from "./EntryBugs.ts"
 import {
   type Bug,
@@ -196,7 +197,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a retry of a commit taken for stored": {
     overrides: lostAnswerBelieved,
     rule: "streams",
-    seeds: [17],
+    seeds: [6, 64],
     scenario: scenarioOf(talking(5), 1, { _tag: "Partition", at: 2_000, replica: 0, ms: 900 })
   },
   "a finalizer skipped": {
@@ -305,5 +306,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
     )
   },
   ...callBugs,
-  ...entryBugs
+  ...entryBugs,
+  ...effectBugs
 }

@@ -2,6 +2,7 @@ import type { Observed } from "../scenario/Observed.ts"
 import { approvals } from "./Approvals.ts"
 import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
+import { effects } from "./Effects.ts"
 import { entries } from "./Entries.ts"
 import { gists } from "./Gists.ts"
 import { histories } from "./Histories.ts"
@@ -35,6 +36,7 @@ export const checkers = {
   approvals,
   parking,
   entries,
+  effects,
   gists,
   histories,
   inTime,

@@ -3,10 +3,11 @@ import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import { Duration } from "effect"
 import type { Moment, Observed, ObservedCall, ObservedPlan } from "../scenario/Observed.ts"
 import type { Fault, McpFault, PeerFault } from "../scenario/Scenario.ts"
-import { peerTools } from "../world/Peers.ts"
-import { mcpTools } from "../world/Servers.ts"
+import { isPeerTool } from "../world/Peers.ts"
+import { isMcpTool } from "../world/Servers.ts"
 import { clientTools } from "../world/Tools.ts"
 import { areCallsSpent, isSpent, stepsOf } from "./Budgets.ts"
+import { hasRival, intentsOf } from "./Effects.ts"
 import { wasHindered } from "./Fitness.ts"
 import { expiresBy, hasExpired } from "./Parking.ts"
 import { endsOf, eventsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
@@ -99,7 +100,7 @@ const touches = (fault: Fault, { code, key, tool }: Ended): boolean => {
     case "Card":
       return tool.startsWith("auto_")
     case "McpServer":
-      return mcpTools.includes(tool)
+      return isMcpTool(tool)
     case "Mcp":
       return fault.key === key
     case "Peer":
@@ -111,7 +112,7 @@ const touches = (fault: Fault, { code, key, tool }: Ended): boolean => {
 
 /** Whether a fault of the world explains this end of a call of a peer or of an MCP server. */
 const isStruck = ({ faults }: Observed, call: Ended): boolean => {
-  if (!peerTools.includes(call.tool) && !mcpTools.includes(call.tool)) return false
+  if (!isPeerTool(call.tool) && !isMcpTool(call.tool)) return false
   return faults.some(({ fault, from }) => {
     if (!touches(fault, call) || from > call.ended.at) return false
     const isOwn = (fault._tag === "Peer" || fault._tag === "Mcp") && fault.key === call.key
@@ -132,7 +133,7 @@ const isRefused = (observed: Observed, plan: ObservedPlan, { ended, task_id, too
     areCallsSpent(observed, plan, ended) ||
     isSpent(observed, plan, ended) ||
     stepsOf(observed, plan).length >= max_steps ||
-    (mcpTools.includes(tool) &&
+    (isMcpTool(tool) &&
       observed.faults.some(({ fault }) => fault._tag === "McpServer" && fault.does === "changes its tools"))
   )
 }
@@ -157,17 +158,32 @@ const isOfClient = ({ tool }: Ended): boolean => clientTools.some(({ name }) => 
 const waitsOf = ({ commits }: Observed, { task_id }: Ended) =>
   commits.filter(({ changes }) => changes.some((change) => change._tag === "WaitOpened" && change.task_id === task_id))
 
+/** Whether the call was not made, as it is told, since an earlier one has done the same: it has the result of that. */
+const isRepeat = (observed: Observed, plan: ObservedPlan, { result, task_id }: Ended): boolean =>
+  eventsOf(plan).some(({ data, event }) => {
+    if (event !== "task.finished" || data.task_id !== task_id || data.repeat_of === undefined) return false
+    const { repeat_of } = data
+    const isOf = (one: { readonly task_id: TaskId }) => one.task_id === repeat_of
+    const isSaid = observed.calls.some((one) => isOf(one) && one.result !== undefined && result === one.result.content)
+    const isStored = observed.plans.some((other) =>
+      endedOf(observed, other).some((one) => isOf(one) && one.result === result)
+    )
+    return isSaid || isStored
+  })
+
 const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEnd | undefined): boolean => {
   const made = observed.calls.filter(({ task_id }) => task_id === call.task_id)
   const isOfTool = made.some((one) => isResult(one, call)) || isGiven(observed, call)
   switch (call.state) {
     case "completed":
-      return isOfTool
+      return isOfTool || (made.length === 0 && isRepeat(observed, plan, call))
     case "interrupted":
       // It ends with its plan.
       return end?.order === call.ended.order && end.outcome.state !== "completed"
-    case "rejected":
-      return isOfTool || (made.length === 0 && isRefused(observed, plan, call))
+    case "rejected": {
+      const isDoubted = call.code === "effect_unknown" && hasRival(intentsOf(observed), call.task_id)
+      return isOfTool || (made.length === 0 && (isDoubted || isRefused(observed, plan, call)))
+    }
     case "invalid":
       return isOfTool || (made.length === 0 && isStruck(observed, call))
     case "canceled":

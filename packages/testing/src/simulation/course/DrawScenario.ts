@@ -1,5 +1,6 @@
 import { type Array as Arrays, Struct } from "effect"
 import { withExtra } from "./DrawExtra.ts"
+import { withPayments } from "./DrawPayments.ts"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
 import {
   drawBudget,
@@ -111,7 +112,9 @@ export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scena
   const scenario = drawUpTo(5, seed, kinds)
   if (!kinds.has("callers")) return scenario
   const waiting = withWaits(new SeededRandom(`waits ${seed}`), scenario)
-  return kinds.has("peers") ? withQuestions(new SeededRandom(`questions ${seed}`), waiting) : waiting
+  if (!kinds.has("peers")) return waiting
+  const asking = withQuestions(new SeededRandom(`questions ${seed}`), waiting)
+  return kinds.has("process") ? withPayments(new SeededRandom(`payments ${seed}`), asking) : asking
 }
 
 /** What a seed stands for where callers ask this. An app runs many seeds of few plans: there each plan meets more faults. */

@@ -1,14 +1,17 @@
+import type { Decision } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Effect, Fiber } from "effect"
 import type { Cluster } from "./Cluster.ts"
-import type { Audience, ReplicaClient } from "./ReplicaClient.ts"
+import type { Asked, Audience, ReplicaClient } from "./ReplicaClient.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { ObservedGiven, ObservedRequest, ObservedSaid } from "../scenario/Observed.ts"
-import { agents, peerTools } from "../world/Peers.ts"
+import * as Bank from "../world/Bank.ts"
+import type { Database } from "../world/Database.ts"
+import { agentsOf } from "../world/Peers.ts"
 import { type Ending, type Progress, Reading } from "./Reading.ts"
 import type { Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
-import { mcpServers, mcpTools } from "../world/Servers.ts"
+import { serversOf } from "../world/Servers.ts"
 import { clientTools } from "../world/Tools.ts"
 import { type Open, saidText, type World } from "../world/World.ts"
 
@@ -23,8 +26,11 @@ const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
   return Array.from({ length: Math.ceil(ballast / 8) }, () => vocabulary[random.int(0, 63)]).join(" ")
 }
 
-const calls = ({ steps }: ScenarioPlan, tools: ReadonlyArray<string>): boolean =>
-  steps.some(({ calls }) => calls.some(({ tool }) => tools.includes(tool)))
+/** The tools that a plan calls. */
+const toolsOf = ({ only, steps }: ScenarioPlan): ReadonlyArray<string> => [
+  ...(only === undefined ? [] : [only.tool]),
+  ...steps.flatMap(({ calls }) => calls.map(({ tool }) => tool))
+]
 
 const schema = { type: "object", properties: { done: { type: "string" } }, required: ["done"] }
 
@@ -38,14 +44,12 @@ const skillCallOf = ({ key, ms, tool }: ScenarioCall) => {
 const questionOf = (plan: ScenarioPlan) => ({
   question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
   session_id: plan.session,
-  agents: plan.only !== undefined || calls(plan, peerTools) ? agents : [],
-  mcp_servers: calls(plan, mcpTools)
-    ? mcpServers.map((server) => ({ ...server, ...(plan.needsServers === true && { required: true }) }))
-    : [],
-  ...(calls(
-    plan,
-    clientTools.map(({ name }) => name)
-  ) && { tools: clientTools }),
+  agents: agentsOf(toolsOf(plan)),
+  mcp_servers: serversOf(toolsOf(plan)).map((server) => ({
+    ...server,
+    ...(plan.needsServers === true && { required: true })
+  })),
+  ...(toolsOf(plan).some((tool) => clientTools.some(({ name }) => name === tool)) && { tools: clientTools }),
   ...(plan.only !== undefined && { call: skillCallOf(plan.only) }),
   preferences: {
     on_disconnect: plan.onDisconnect,
@@ -64,6 +68,7 @@ const questionOf = (plan: ScenarioPlan) => ({
 interface Parts {
   readonly world: World
   readonly cluster: Cluster
+  readonly database: Database
 }
 
 /** One caller with one question: it reads the stream to its end, comes back when it breaks, and does what the scenario says. */
@@ -177,8 +182,10 @@ export class Caller {
         case "Cancel":
           return yield* this.#tell("cancel", act.replica, (client, id) => client.cancel(id))
         case "Decide": {
-          const decision = act.approves ? "approve" : "reject"
-          return yield* this.#tell("decide", act.replica, (client, id) => client.decide(id, decision))
+          const drawn = act.approves ? "approve" : "reject"
+          return yield* this.#tell("decide", act.replica, (client, id) =>
+            client.decide(id, (asked) => (asked.why === "maybe_done" ? this.#lookedUp(id, asked) : drawn))
+          )
         }
         case "Say":
           return yield* this.#say(act)
@@ -194,6 +201,19 @@ export class Caller {
         }
       }
     })
+  }
+
+  /** Who is asked whether something was done looks at the bank. */
+  #lookedUp(plan: PlanId, { input, tool }: Asked): Decision["decision"] {
+    const { database, world } = this.#parts
+    const payer = database.created.get(plan)
+    const order = Bank.orderOf(input)
+    if (payer === undefined || order === undefined) return "reject"
+    const effect = Bank.effectIdOf(tool, order, payer)
+    const payerOf = (name: string) => database.createdAs(name)
+    const isDone = world.calls.some((call) => Bank.isPaid(call) && Bank.effectIdOfCall(call, payerOf) === effect)
+    world.tell("caller", this.#plan.name, `looks at the bank: ${order} is ${isDone ? "paid" : "not paid"}`)
+    return isDone ? "reject" : "approve"
   }
 
   /** Says it once, however often that takes. */

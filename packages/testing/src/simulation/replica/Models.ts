@@ -11,10 +11,11 @@ import type { Asked, Script } from "../../provider/Script.ts"
 import * as Turn from "../../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../../http/Host.ts"
 import { slow, split, until, wait } from "../../http/Move.ts"
+import * as Bank from "../world/Bank.ts"
 import { peerTools } from "../world/Peers.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "../scenario/Observed.ts"
-import type { ProviderFault, ScenarioPlan } from "../scenario/Scenario.ts"
+import type { ProviderFault, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
 import { planHeader, replicaHeader, sentHeader, type Watch, type Wires } from "../world/Wires.ts"
 import { type Open, planIn, type World } from "../world/World.ts"
 
@@ -69,6 +70,12 @@ const sayAll = (words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
 /** What a model is told whose answer does not match its schema. */
 const rejected = "Your answer was rejected"
 
+/** The arguments of a call. An agent whose skill has no schema gets them as text. */
+const argumentsOf = ({ isTurned, key, ms, order, tool }: ScenarioCall) => {
+  if (order !== undefined) return { key, ms, ...Bank.argumentsOf(order, isTurned === true) }
+  return peerTools.includes(tool) ? { input: JSON.stringify({ key, ms }) } : { key, ms }
+}
+
 /** The words and calls of a step. What is asked for once more is answered as it was. */
 const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Turn.Turn => {
   const done = resultsOf(name, asked)
@@ -76,9 +83,7 @@ const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Tur
   for (const [index, { calls, pauseMs, words }] of (plan?.steps ?? []).entries()) {
     if (before === done && (calls.length > 0 || plan?.json === undefined)) {
       const said = Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `)
-      const called = calls.map(({ key, ms, tool }) =>
-        Turn.callTool(tool, peerTools.includes(tool) ? { input: JSON.stringify({ key, ms }) } : { key, ms })
-      )
+      const called = calls.map((call) => Turn.callTool(call.tool, argumentsOf(call)))
       return [...sayAll(said, pauseMs), ...called]
     }
     before += calls.length

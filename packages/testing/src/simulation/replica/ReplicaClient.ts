@@ -1,5 +1,5 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import type { Decision } from "@bowline/domain/plan/Approval"
+import type { Decision, PendingApproval } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
@@ -45,6 +45,9 @@ type Answered<A = void> = Effect.Effect<A, Refused | Broken>
 /** One more thing that a caller says to its plan. */
 export type Text = Pick<TextEntry, "text" | "when" | "else">
 
+/** A call that waits for a decision, as whoever decides is shown it. */
+export type Asked = Pick<PendingApproval, "input" | "tool" | "why">
+
 /** What a call of a plan waits for: a result of the caller, or its answer. */
 export interface Waiting {
   readonly task_id: TaskId
@@ -71,7 +74,7 @@ export class ReplicaClient extends Context.Service<
     readonly read: (plan: PlanId, after: number, audience: Audience) => Answered
     readonly cancel: (plan: PlanId) => Answered
     /** Decides about every call of the plan that waits. */
-    readonly decide: (plan: PlanId, decision: Decision["decision"]) => Answered
+    readonly decide: (plan: PlanId, decide: (asked: Asked) => Decision["decision"]) => Answered
     /** The calls of the plan that wait for a result or an answer of the caller. */
     readonly waiting: (plan: PlanId) => Answered<ReadonlyArray<Waiting>>
     readonly give: (plan: PlanId, gift: Gift, key: string) => Answered
@@ -174,12 +177,14 @@ export const layerServices = ({ process, world }: Site) =>
               ({ plan_id }) => plan_id
             )
           ),
-        decide: (plan, decision) =>
+        decide: (plan, decide) =>
           Effect.gen(function* () {
             const { items } = yield* plans.approvals(anonymous, { limit: 100 })
             const decider = { caller: anonymous, isAdmin: false }
             for (const approval of items) {
-              if (approval.plan_id === plan) yield* plans.decide(decider, approval, { decision })
+              if (approval.plan_id !== plan) continue
+              const decision = decide(approval)
+              yield* plans.decide(decider, approval, { decision })
             }
           }).pipe(inside)
       }

@@ -132,6 +132,8 @@ export interface ObservedCall {
   readonly ms: number
   /** What the tool has made of it, or a peer or a server when it is through; undefined if a local tool has not come to an end. */
   readonly result: { readonly state: TaskState; readonly content: string } | undefined
+  /** What it pays, if it pays something. */
+  readonly payment?: ObservedPayment
   /** When it was over for the tool; undefined if it runs still. */
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
@@ -140,6 +142,13 @@ export interface ObservedCall {
   readonly named: (Moment & { readonly replica: string }) | undefined
   /** A remote task of a peer, by the id that a replica has stored: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null
+}
+
+/** What the bank sees of a call. `order`: what is paid; `key`: the idempotency key; `isRefused`: the bank says that it has done nothing. */
+export interface ObservedPayment {
+  readonly order: string
+  readonly key: string
+  readonly isRefused: boolean
 }
 
 /** A request that a provider got, and what it did. */

@@ -6,6 +6,10 @@ export interface ScenarioCall {
   readonly key: string
   readonly tool: string
   readonly ms: number
+  /** What it pays, if its tool is one that pays. */
+  readonly order?: number
+  /** The members of the order stand the other way round. */
+  readonly isTurned?: true
 }
 
 /** What the model does in one step: so many words, with `pauseMs` in front of each, and then calls. */
@@ -33,7 +37,10 @@ export type CallerAct =
     }
   /** Gives a result or an answer to all calls that wait for one of the caller. A second one is another one. */
   | { readonly _tag: "Give"; readonly at: number; readonly replica: number; readonly number: number }
-  /** Decides about all calls that wait. A second decision may be the other one. */
+  /**
+   * Decides about all calls that wait. A second decision may be the other one. About a call that may have been made already decides whoever looks at
+   * the bank.
+   */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 
 /** What a plan may use up, as its request says it. */
@@ -49,8 +56,8 @@ export interface ScenarioPlan {
   readonly onBusy: "queue" | "reject" | "interrupt"
   readonly hasKey: boolean
   readonly timeoutMs: number
-  /** Whether every call waits for a decision. */
-  readonly approval?: "always"
+  /** Whether every call waits for a decision, or none. */
+  readonly approval?: "always" | "never"
   readonly budget?: Budget
   /** How long a call may take, in milliseconds. */
   readonly toolTimeoutMs?: number
@@ -197,3 +204,7 @@ export interface Scenario {
   /** What all plans together may use up on a day. Nothing limits the questions that are asked when all is over. */
   readonly day?: DailyBudget
 }
+
+/** Whether a plan pays something. */
+export const pays = ({ plans }: Scenario): boolean =>
+  plans.some(({ steps }) => steps.some(({ calls }) => calls.some(({ order }) => order !== undefined)))

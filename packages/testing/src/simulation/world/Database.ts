@@ -166,6 +166,11 @@ export class Database {
     return this.created.get(id)?.name ?? ""
   }
 
+  /** The plan with this name in the scenario. */
+  createdAs(name: string): CreatedPlan | undefined {
+    return Array.from(this.created.values()).find((created) => created.name === name)
+  }
+
   #note(replica: string, { changes, events, plan_id, session_id, ...commit }: PlanCommit): void {
     const world = this.#world
     const last = events.at(-1)

@@ -11,6 +11,7 @@ import * as ScriptedPeer from "../../peer/ScriptedPeer.ts"
 import type { ReceivedSend } from "../../peer/Seen.ts"
 import type { ObservedCall } from "../scenario/Observed.ts"
 import type { PeerFault } from "../scenario/Scenario.ts"
+import * as Bank from "./Bank.ts"
 import type { Watch, Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -38,8 +39,16 @@ const carded = {
 
 const originOf = ({ name }: Pick<PeerKind, "name">): string => `http://${name}.test`
 
+/** What agents do for money. */
+const payments = Bank.payments.map(({ effect, isIdempotent, name }) => ({
+  id: name,
+  input_schema: Bank.paymentSchema,
+  effect,
+  idempotent: isIdempotent
+}))
+
 /** The agents that a request names, and the tools that a plan has of them. */
-export const agents = [
+const agents = [
   ...kinds.map((kind) => ({
     name: kind.name,
     endpoint: `${originOf(kind)}/`,
@@ -49,10 +58,26 @@ export const agents = [
   })),
   { name: carded.name, endpoint: `${originOf(carded)}/`, dialect: "auto", skills }
 ]
-export const peerTools: ReadonlyArray<string> = agents.flatMap(({ name }) => skills.map(({ id }) => `${name}_${id}`))
+const toolsWith = (skills: ReadonlyArray<{ readonly id: string }>): ReadonlyArray<string> =>
+  agents.flatMap(({ name }) => skills.map(({ id }) => `${name}_${id}`))
+export const peerTools: ReadonlyArray<string> = toolsWith(skills)
+export const peerPayments: ReadonlyArray<string> = toolsWith(payments)
+export const isPeerTool = (tool: string): boolean => peerTools.includes(tool) || peerPayments.includes(tool)
 
-const Input = Schema.fromJsonString(Schema.Struct({ key: Schema.String, ms: Schema.Number }))
-const decodeInput = Schema.decodeUnknownOption(Input)
+/** The agents of a request that calls these tools. Only one that pays knows of the skills with which it does. */
+export const agentsOf = (called: ReadonlyArray<string>) =>
+  called.some((tool) => isPeerTool(tool))
+    ? agents.map((agent) => {
+        const paying = payments.filter(({ id }) => called.includes(`${agent.name}_${id}`))
+        return { ...agent, skills: [...agent.skills, ...paying] }
+      })
+    : []
+
+const Input = Schema.StructWithRest(Schema.Struct({ key: Schema.String, ms: Schema.Number }), [
+  Schema.Record(Schema.String, Schema.Json)
+])
+const decodeText = Schema.decodeUnknownOption(Schema.fromJsonString(Input))
+const decodeData = Schema.decodeUnknownOption(Input)
 
 const Request = Schema.fromJsonString(
   Schema.Struct({
@@ -63,11 +88,17 @@ const Request = Schema.fromJsonString(
 )
 const decodeRequest = Schema.decodeUnknownOption(Request)
 
-/** The text of a message is the arguments of the call. */
-const inputOf = ({ message: { parts } }: Pick<ReceivedSend, "message">) => {
+/** The text or the data of a message is the arguments of the call. */
+const inputOf = ({ message: { parts } }: Pick<ReceivedSend, "message">): typeof Input.Type => {
   const [part] = parts
-  const input = part !== undefined && "text" in part ? decodeInput(part.text) : Option.none()
-  return Option.getOrElse(input, () => ({ key: "", ms: 0 }))
+  const input =
+    part?.kind === "text" ? decodeText(part.text) : part?.kind === "data" ? decodeData(part.data) : undefined
+  return Option.getOrElse(input ?? Option.none(), () => ({ key: "", ms: 0 }))
+}
+
+const skillOf = ({ message: { metadata } }: Pick<ReceivedSend, "message">): string => {
+  const skill = metadata?.["skill_id"]
+  return typeof skill === "string" ? skill : "ask"
 }
 
 /** What a peer does that has asked so many times before. */
@@ -94,18 +125,24 @@ class PeerCalls {
   }
 
   came(peer: string, send: ReceivedSend, fault: PeerFault | undefined): void {
-    const { key, ms } = inputOf(send)
-    const skill = send.message.metadata?.["skill_id"] === "again" ? "again" : "ask"
+    const input = inputOf(send)
+    const { key, ms } = input
+    const skill = skillOf(send)
     const plan = key.split("/")[0] ?? ""
+    const order = Bank.orderOf(input)
+    const ends = endOf(fault)
+    const isRefused = fault?._tag === "Fail" || ends === "rejected"
+    const payment = { key: send.headers["idempotency-key"] ?? "", isRefused }
     const call: Open<ObservedCall> = {
+      ...(order !== undefined && { payment: { order, ...payment } }),
       key,
       plan,
       task_id: TaskId.make(send.message.messageId),
       tool: `${peer}_${skill}`,
-      isIdempotent: skill === "again",
+      isIdempotent: skill === "again" || Bank.paymentTool(skill)?.isIdempotent === true,
       isFree: false,
       ms: fault?._tag === "Stuck" ? Infinity : ms,
-      result: { state: endOf(fault), content: `did ${key}` },
+      result: { state: ends, content: `did ${key}` },
       replica: "",
       began: this.#world.moment(),
       ended: undefined,
@@ -251,7 +288,7 @@ const isSend = (method: string): boolean => /message\/s|Send/.test(method)
 const isCancel = (method: string): boolean => /cancel$|^CancelTask$/.test(method)
 
 /** The key of the call that a message brings. */
-const keyIn = (body: string): string => /\\"key\\":\\"([^"\\]+)/.exec(body)?.[1] ?? ""
+const keyIn = (body: string): string => /\\?"key\\?":\\?"([^"\\]+)/.exec(body)?.[1] ?? ""
 
 const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
   const id = params["id"] ?? params["taskId"] ?? params["task_id"]

@@ -7,22 +7,50 @@ import type { Ending } from "../../http/RequestLog.ts"
 import * as ScriptedMcpServer from "../../mcp/ScriptedMcpServer.ts"
 import type { ObservedCall } from "../scenario/Observed.ts"
 import type { McpFault, McpServerFault } from "../scenario/Scenario.ts"
+import * as Bank from "./Bank.ts"
 import { replicaHeader, type Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
-const name = "desk"
-const origin = `http://${name}.test`
-const names: ReadonlyArray<string> = ["note", "find"]
-
-/** The MCP servers that a request names, and the tools that a plan has of them. */
-export const mcpServers = [{ name, url: `${origin}/mcp` }]
-export const mcpTools: ReadonlyArray<string> = names.map((tool) => `${name}_${tool}`)
-
-const inputSchema = {
-  type: "object",
-  properties: { key: { type: "string" }, ms: { type: "integer" } },
-  required: ["key", "ms"]
+interface ServerKind {
+  readonly name: string
+  readonly tools: ReadonlyArray<string>
+  readonly inputSchema: Schema.JsonObject
 }
+
+const desk: ServerKind = {
+  name: "desk",
+  tools: ["note", "find"],
+  inputSchema: {
+    type: "object",
+    properties: { key: { type: "string" }, ms: { type: "integer" } },
+    required: ["key", "ms"]
+  }
+}
+
+/** One whose calls pay. */
+const till: ServerKind = { name: "till", tools: Bank.payments.map(({ name }) => name), inputSchema: Bank.paymentSchema }
+
+const originOf = ({ name }: ServerKind): string => `http://${name}.test`
+const toolsOf = ({ name, tools }: ServerKind): ReadonlyArray<string> => tools.map((tool) => `${name}_${tool}`)
+
+/** The tools that plans have of MCP servers, and those that pay. */
+export const mcpTools: ReadonlyArray<string> = toolsOf(desk)
+export const mcpPayments: ReadonlyArray<string> = toolsOf(till)
+export const isMcpTool = (tool: string): boolean => mcpTools.includes(tool) || mcpPayments.includes(tool)
+
+/** The servers that a request names which calls these tools. */
+export const serversOf = (called: ReadonlyArray<string>) =>
+  [desk, till]
+    .filter((kind) => toolsOf(kind).some((tool) => called.includes(tool)))
+    .map((kind) => ({
+      name: kind.name,
+      url: `${originOf(kind)}/mcp`,
+      ...(kind === till && {
+        effects: Object.fromEntries(
+          Bank.payments.map(({ effect, name }): [string, Schema.JsonObject] => [name, effect])
+        )
+      })
+    }))
 
 const Message = Schema.fromJsonString(
   Schema.Struct({
@@ -34,8 +62,10 @@ const decodeMessage = Schema.decodeUnknownOption(Message)
 
 const Call = Schema.Struct({
   name: Schema.String,
-  arguments: Schema.Struct({ key: Schema.String, ms: Schema.Number }),
-  _meta: Schema.Struct({ "bowline/task_id": Schema.String })
+  arguments: Schema.StructWithRest(Schema.Struct({ key: Schema.String, ms: Schema.Number }), [
+    Schema.Record(Schema.String, Schema.Json)
+  ]),
+  _meta: Schema.Struct({ "bowline/task_id": Schema.String, "bowline/idempotency_key": Schema.String })
 })
 const decodeCall = Schema.decodeUnknownOption(Call)
 type Call = typeof Call.Type
@@ -48,21 +78,28 @@ const numberOf = ({ headers }: HostRequest, id: unknown): string => `${headers["
 /** The server knows its calls by their keys, and a request to cancel names one by its session and its number there. */
 class ServerCalls {
   readonly #world: World
+  readonly #name: string
   readonly #byNumber = new Map<string, Open<ObservedCall>>()
 
-  constructor(world: World) {
+  constructor(world: World, name: string) {
     this.#world = world
+    this.#name = name
   }
 
   came(
-    { _meta, arguments: { key, ms }, name: tool }: Call,
+    { _meta, arguments: input, name: tool }: Call,
     number: string,
     replica: string,
     fault: McpFault | undefined
   ): void {
+    const { key, ms } = input
+    const name = this.#name
     const plan = planOf(key)
     const began = this.#world.moment()
+    const order = Bank.orderOf(input)
+    const payment = { key: _meta["bowline/idempotency_key"], isRefused: fault?._tag === "Fail" }
     const call: Open<ObservedCall> = {
+      ...(order !== undefined && { payment: { order, ...payment } }),
       key,
       plan,
       task_id: TaskId.make(_meta["bowline/task_id"]),
@@ -131,10 +168,16 @@ const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect
   }
 }
 
-/** Serves the MCP server of the world, with the faults of the calls that have one. */
-export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpFault | undefined) =>
+const serveOne = (
+  kind: ServerKind,
+  world: World,
+  wires: Wires,
+  faultOf: (key: string) => McpFault | undefined
+): Effect.Effect<void> =>
   Effect.gen(function* () {
-    const calls = new ServerCalls(world)
+    const { inputSchema, name, tools } = kind
+    const origin = originOf(kind)
+    const calls = new ServerCalls(world, name)
     const served = yield* Deferred.make<Host>()
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
@@ -145,7 +188,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
     const script: ScriptedMcpServer.McpScript = {
       list: () => {
         const description = standingOf(world, "changes its tools") === undefined ? "Does it" : "Does it otherwise"
-        return { tools: names.map((name) => ({ name, description, inputSchema })) }
+        return { tools: tools.map((name) => ({ name, description, inputSchema })) }
       },
       call: (request, sent) =>
         Effect.gen(function* () {
@@ -194,3 +237,11 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
       }
     })
   })
+
+/** Serves the MCP servers of the world, with the faults of the calls that have one. */
+export const serve = (
+  world: World,
+  wires: Wires,
+  faultOf: (key: string) => McpFault | undefined
+): Effect.Effect<void> =>
+  Effect.forEach([desk, till], (kind) => serveOne(kind, world, wires, faultOf), { discard: true })

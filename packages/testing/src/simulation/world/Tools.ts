@@ -1,6 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import type { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { Effect, Exit, References } from "effect"
+import * as Bank from "./Bank.ts"
 import type { Database } from "./Database.ts"
 import type { Open, World } from "./World.ts"
 import type { ObservedCall } from "../scenario/Observed.ts"
@@ -36,6 +37,14 @@ const toolOf = (name: string): Tool => ({
 /** The local tools of a gateway whose app brings none. */
 export const tools = [toolOf("work"), toolOf("repeat")] as const
 
+/** Those that pay. */
+export const payments: ReadonlyArray<Tool> = Bank.payments.map(({ effect, isIdempotent, name }) => ({
+  ...toolOf(name),
+  isIdempotent,
+  inputSchema: Bank.paymentSchema,
+  effect
+}))
+
 /** The tools that a caller brings with its question, and runs itself: nobody but the caller gets their calls. */
 export const clientTools = [{ name: "page", description: "page", input_schema: inputSchema }]
 
@@ -46,7 +55,9 @@ export const noted = (world: World, database: Database, replica: string, tool: T
     Effect.gen(function* () {
       const key = keyOf(given.input) ?? given.taskId
       const plan = database.nameOf(PlanId.make(String((yield* References.CurrentLogAnnotations)["plan_id"])))
+      const order = Bank.orderOf(given.input)
       const call: Open<ObservedCall> = {
+        ...(order !== undefined && { payment: { order, key: given.idempotencyKey ?? "", isRefused: false } }),
         key,
         plan,
         task_id: given.taskId,
