@@ -179,6 +179,11 @@ class StepCalls {
     const waited = CallEffect.settle(this.#options.store, this.#run, prepared, limit - ((yield* Monotonic.now) - since))
     const settled = yield* prepared.effectKey === undefined ? Effect.undefined : place.leave(waited)
     if (settled !== undefined) return this.#answer(prepared, did, settled, yield* Clock.currentTimeMillis)
+    if (given.isOverdue()) {
+      // Another process may have the plan by now, and somebody may have been told that the call was not made: only a write says so.
+      given.journal.append([this.#run.progressed("tool")], [])
+      yield* given.journal.flush
+    }
     const spent = (yield* Monotonic.now) - since
     const { remote_context_id: contextId = null, remote_task_id: taskId = null } = tasks.get(part.task_id) ?? {}
     const resumes = taskId === null ? undefined : { taskId, contextId }

@@ -52,6 +52,12 @@ const doubted = (run: Observed): Observed => ({
   })
 })
 
+/** Another process takes the plan over in front of the call. */
+const lost = (run: Observed): Observed => ({
+  ...run,
+  takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 205, order: 20.5, replica: "b", plan_id, heard: 206 }))
+})
+
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   ["an order that is paid twice", "effects", paidAgain({})],
   [
@@ -61,7 +67,8 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["an idempotency key of two orders", "effects", paidAgain({ payment: { ...payment, order: "sim 2" } })],
   ["a repetition of what there was not", "effects", repeats],
-  ["a question about what there was not", "effects", doubted]
+  ["a question about what there was not", "effects", doubted],
+  ["a call of a process that has lost its plan", "calls", lost]
 ]
 
 describe("the checker of effects", () => {

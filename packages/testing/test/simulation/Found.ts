@@ -240,5 +240,19 @@ export const found: Readonly<Record<string, Scenario>> = {
         { _tag: "StoreSlow", at: 3_180, replica: 1, ms: 4_576, delayMs: 3_366 },
         { _tag: "Peer", key: "p2/8.0", does: { _tag: "Asks", rounds: 2 } }
       ]
-    }
+    },
+  "a process that was frozen in front of a call does not make it, when another one has ended its plan meanwhile": {
+    seed: 1,
+    replicas: 2,
+    plans: [
+      {
+        ...plainPlan,
+        steps: [
+          { words: 1, pauseMs: 1, calls: [{ key: "p0/7.0", tool: "pay", ms: 500, order: 1 }] },
+          ...plainPlan.steps
+        ]
+      }
+    ],
+    faults: [{ _tag: "Pause", at: 17, replica: 0, ms: 30_000 }]
+  }
 }

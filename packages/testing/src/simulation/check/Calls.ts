@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { Observed, ObservedCall, ObservedPlan } from "../scenario/Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
-import { endsOf, eventsOf, named as nameOf, type PlanEnd, seconds } from "./PlanEnd.ts"
+import { endsOf, eventsOf, isOwners, named as nameOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
@@ -112,9 +112,19 @@ const intentsAreStored = ({ calls, commits }: Observed): ReadonlyArray<string> =
   )
 }
 
+/** Only the process that has a plan calls tools for it: one that was frozen may have lost it. */
+const ownersCall = (observed: Observed): ReadonlyArray<string> =>
+  observed.calls.flatMap((call) => {
+    const plan = observed.plans.find(({ name }) => name === call.plan)
+    // A peer does not see who has sent what it gets.
+    return plan === undefined || call.replica === "" || isOwners(observed, plan, call)
+      ? []
+      : [`${call.replica} makes call ${call.key} at ${seconds(call.began.at)}, when another process has its plan`]
+  })
+
 /**
  * Every call has its result, every `task.started` its `task.finished`; a tool that is not idempotent is dispatched at most once; a peer
- * that runs a task of an ended plan, or a call whose connection was lost, was told to cancel.
+ * that runs a task of an ended plan, or a call whose connection was lost, was told to cancel; who has lost a plan calls nothing for it.
  */
 export const calls = (observed: Observed): ReadonlyArray<string> => [
   ...observed.plans.flatMap((plan) => {
@@ -128,5 +138,6 @@ export const calls = (observed: Observed): ReadonlyArray<string> => [
   }),
   ...callsAreOnce(observed.calls),
   ...lostCallsAreCancelled(observed),
-  ...intentsAreStored(observed)
+  ...intentsAreStored(observed),
+  ...ownersCall(observed)
 ]
