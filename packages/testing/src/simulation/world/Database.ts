@@ -240,12 +240,11 @@ export class Database {
             world.decisions.push({ ...world.moment(), task_id, asked, stands })
             world.tell(replica, this.nameOf(plan_id), `hears ${asked} of a call: ${stands} stands`)
           })
-        const isOther = (code: string) => code === "task_settled"
+        // Where nobody has decided before, the wait is over: that is a rejection.
+        const noteFirst = () => note(world.decisions.find((one) => one.task_id === task_id)?.stands ?? "reject")
         return accepted.pipe(
           Effect.tap(() => note(asked)),
-          Effect.tapErrorTag("EntryRefused", ({ code }) =>
-            isOther(code) ? note(asked === "approve" ? "reject" : "approve") : Effect.void
-          )
+          Effect.tapErrorTag("EntryRefused", ({ code }) => (code === "task_settled" ? noteFirst() : Effect.void))
         )
       }
     }
