@@ -66,21 +66,6 @@ describe("a plan with 1,000 tools", () => {
     })
   )
 
-  it.effect("has a prompt of 15 % of that with all of them at most", () =>
-    Effect.gen(function* () {
-      const size = (asked: Asked | undefined) => JSON.stringify([asked?.system, asked?.tools]).length
-      const found = Array.from({ length: 6 }, (_, index) =>
-        callTool("find_tools", { query: ["mail", "issue", "pod", "flight", "invoice", "file"][index] ?? "" })
-      )
-      const { asked } = yield* run([found, [say("ok")]])
-      const whole = JSON.stringify(
-        tools.map(({ description, inputSchema, name }) => ({ name, description, inputSchema }))
-      ).length
-      assert.isAbove(asked[1]?.tools.length ?? 0, 50)
-      assert.isAtMost(size(asked[1]) / whole, 0.15)
-    })
-  )
-
   it.effect("declares what the question names, what a text names, and what the session has called", () =>
     Effect.gen(function* () {
       const { asked } = yield* run([[say("one")]], {
