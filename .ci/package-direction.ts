@@ -49,6 +49,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "tool",
     "provider",
     "config",
+    "file",
     "prompt",
     "http",
     "auth",
@@ -103,6 +104,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/mcp": ["http", "process", "server"],
   "packages/testing": [
     "exchange",
+    "file",
     "http",
     "provider",
     "peer",
@@ -124,6 +126,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "caller",
     "peer",
     "provider",
+    "file",
     "session",
     "plan",
     "SqlStore.ts",

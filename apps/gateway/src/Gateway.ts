@@ -9,6 +9,7 @@ import * as NamedModels from "@bowline/runtime/unstable/config/NamedModels"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
 import { defaultPreset, noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { FilesConfig } from "@bowline/runtime/unstable/config/FilesConfig"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { ConfiguredServers } from "@bowline/runtime/unstable/remote/ConfiguredServers"
 import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
@@ -247,7 +248,11 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config, plans)),
-    Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
+    Layer.provide([
+      Layer.succeed(GatewayConfig, config),
+      Layer.succeed(GatewayIdentity, config.identity),
+      Layer.succeed(FilesConfig, config.fileLimits)
+    ]),
     Layer.provide(NamedModels.layer(config.configuredModels)),
     // A SIGHUP that comes while the gateway starts is heeded, too.
     Layer.provide(ConfigReload.layer(config)),

@@ -63,6 +63,12 @@ describe("the plain client", () => {
     assert.isAtMost((sizeWithTools ?? Infinity) - (size ?? 0), 1_024)
   })
 
+  it("has at most 1 kB more with files", async () => {
+    const [plain, files] = await Promise.all([bundle("es"), bundle("es", "src/files/FileUploads.ts")])
+    const [size, sizeWithFiles] = [plain, files].map((code) => gzipSync(code, { level: 9 }).length)
+    assert.isAtMost((sizeWithFiles ?? Infinity) - (size ?? 0), 1_024)
+  })
+
   it.live("needs no more than web standards: it resumes a stream where nothing of Node.js is", () =>
     Effect.gen(function* () {
       const { askedFor, url } = yield* CutStream.open()

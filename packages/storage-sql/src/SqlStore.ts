@@ -23,6 +23,7 @@ import * as SqlOverviewStore from "./plan/SqlOverviewStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlEffectStore from "./plan/SqlEffectStore.ts"
 import * as SqlFeedbackStore from "./plan/SqlFeedbackStore.ts"
+import * as SqlFileStore from "./file/SqlFileStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
@@ -40,12 +41,18 @@ interface Options {
   readonly isShared: boolean
 }
 
-/** Ends all leases, and leaves them where take-overs find what is under them. No other process can have the database, so the one that took them is dead. */
+/**
+ * Ends all leases, and leaves them where take-overs find what is under them, and discards uploads. No other process can have the database, so the one that had them is dead.
+ */
 const endLeases = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* translateErrors(
     sql.withTransaction(
-      Effect.andThen(sql`update leases set replica = '', expires_at = '-infinity'`, sql`delete from replicas`)
+      Effect.all([
+        sql`update leases set replica = '', expires_at = '-infinity'`,
+        sql`delete from replicas`,
+        sql`update files set expires_at = '-infinity' where state = 'uploading'`
+      ])
     )
   )
 })
@@ -99,6 +106,7 @@ const allStores = (options: Options) =>
     SqlPushStore.layer,
     SqlEffectStore.layer,
     SqlFeedbackStore.layer,
+    SqlFileStore.layer,
     SqlOverviewStore.layer,
     SqlInboxStore.layer,
     SqlSessionStore.layer,

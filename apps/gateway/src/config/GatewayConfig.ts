@@ -5,6 +5,7 @@ import { variablesOf } from "@bowline/domain/peer/Agent"
 import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { Permissions } from "@bowline/runtime/unstable/config/Permissions"
+import type { FileLimits } from "@bowline/runtime/unstable/config/FilesConfig"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/unstable/egress/Egress"
 import { Context, Duration, Effect, type LogLevel, Option, Redacted } from "effect"
@@ -118,6 +119,7 @@ export class GatewayConfig extends Context.Service<
     readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
     /** The largest body of a request, in bytes. */
     readonly maxBody: number
+    readonly fileLimits: FileLimits
     readonly sessionTtl: Duration.Duration
     /** How long the events of a plan are kept after its end. */
     readonly eventsTtl: Duration.Duration
@@ -279,6 +281,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     consoleEnabled: values.consoleEnabled,
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
+    fileLimits: { maxFile: values.maxFile, callerQuota: values.callerQuota, ttl: values.filesTtl },
     sessionTtl: values.sessionTtl,
     eventsTtl: values.eventsTtl ?? Duration.min(usualEventsTtl, values.sessionTtl),
     log: { level: logLevels[values.logLevel], format: logFormat },

@@ -3,6 +3,7 @@ import type {
   ApprovalConflict,
   EntryRefused,
   EventsExpired,
+  FileRefused,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -119,6 +120,7 @@ export type Refusal =
   | ApprovalConflict
   | EntryRefused
   | EventsExpired
+  | FileRefused
   | IdempotencyConflict
   | NotAccepting
   | NotFound
@@ -137,6 +139,13 @@ export const toRefused = (refusal: Refusal): Refused => {
       return new Refused({ code: "session_busy", detail: refusal.message })
     case "ApprovalConflict":
       return new Refused({ code: "approval_conflict", detail: refusal.message })
+    case "FileRefused":
+      return new Refused({
+        code: refusal.code,
+        detail: refusal.message,
+        // The rest of the body is not read: the connection cannot be used again.
+        ...(refusal.code === "payload_too_large" && { headers: { connection: "close" } })
+      })
     case "EntryRefused":
       return new Refused({ code: refusal.code, detail: refusal.message })
     case "EventsExpired":

@@ -21,6 +21,7 @@ import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
 import * as EffectRoutes from "./EffectRoutes.ts"
 import * as FeedbackRoutes from "./FeedbackRoutes.ts"
+import * as FileRoutes from "./FileRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as KeyRoutes from "./KeyRoutes.ts"
 import * as InboxRoutes from "./InboxRoutes.ts"
@@ -40,6 +41,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     EffectRoutes.layer,
     KeyRoutes.layer,
     FeedbackRoutes.layer,
+    FileRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,

@@ -20,6 +20,8 @@ import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import { Files } from "@bowline/runtime/unstable/file/Files"
 import { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import { Webhooks } from "../../src/push/Webhooks.ts"
 import { PushNotifications } from "../../src/edge/a2a/PushNotifications.ts"
@@ -74,6 +76,8 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(Webhooks, {}),
       Layer.mock(EffectStore, {}),
       Layer.mock(FeedbackStore, {}),
+      Layer.mock(FileStore, {}),
+      Layer.mock(Files, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(OverviewStore, {}),
       Layer.mock(Sessions, {}),

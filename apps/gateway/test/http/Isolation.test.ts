@@ -35,6 +35,9 @@ const cases: Readonly<Record<string, Case>> = {
   "POST /plans/{id}/webhooks/{delivery_id}/retry": {},
   "DELETE /effects/{id}": { refusal: [403, "forbidden"] },
   "DELETE /keys/{id}": { refusal: [403, "forbidden"] },
+  "GET /files/{id}": {},
+  "GET /files/{id}/content": {},
+  "DELETE /files/{id}": {},
   "GET /plans/{id}/inbox": {},
   "DELETE /plans/{id}/inbox/{entry_id}": {},
   "POST /plans/{id}/inbox": { body: { type: "text", text: "really?", else: "reject" } },
@@ -101,18 +104,23 @@ describe("what belongs to another caller", () => {
         const { body: answered } = yield* post(`${url}/v1/responses`, { model: "bowline", input: "?" }, ann)
         const response = String(answered["id"])
         const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
+        const form = new FormData()
+        form.append("file", new File(["knots"], "knots.txt", { type: "text/plain" }))
+        const { body: stored } = yield* send(`${url}/files`, { method: "POST", headers: ann, body: form })
+        const file = String(stored["file_id"])
         const looks = ["/plans", "/sessions", "/approvals", `/plans/${plan}`, `/sessions/${session}`].concat(
           `/plans/${String(first["plan_id"])}/events`,
           `/sessions/${session}/messages`,
           `/v1/responses/${response}`,
-          `/plans/${String(first["plan_id"])}/feedback`
+          `/plans/${String(first["plan_id"])}/feedback`,
+          "/files"
         )
         const look = Effect.forEach(looks, (path) => read(path))
         const before = yield* look
 
         const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
           const [method = "", path = ""] = operation.split(" ")
-          const others = { credentials: "openai", effects: "rigger_pay", keys: "key_of_ann" }
+          const others = { credentials: "openai", effects: "rigger_pay", keys: "key_of_ann", files: file }
           const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }
@@ -141,7 +149,7 @@ describe("what belongs to another caller", () => {
         for (const list of ["approvals", "plans", "waiting", "usage"]) {
           assert.strictEqual((yield* send(`${url}/${list}?caller=ann`, { headers: bob })).status, 403)
         }
-        for (const list of ["plans", "sessions", "approvals", "waiting"]) {
+        for (const list of ["plans", "sessions", "approvals", "waiting", "files"]) {
           assert.include(yield* read(`/${list}`, bob), `"${list}":[]`)
         }
         // The same key and the same names are others of another caller.

@@ -7,6 +7,7 @@ import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
+import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import type { Compacted, Session } from "@bowline/domain/session/Session"
 import type { Peer } from "@bowline/protocol/unstable/peer/PeersApi"
@@ -14,6 +15,7 @@ import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import type { Brand } from "effect"
 import { readFileSync } from "node:fs"
 import { assert, describe, expectTypeOf, it } from "vitest"
+import type * as FileWire from "../../src/FileWire.ts"
 import type * as InboxWire from "../../src/InboxWire.ts"
 import type * as OperatorWire from "../../src/OperatorWire.ts"
 import type * as Wire from "../../src/Wire.ts"
@@ -63,6 +65,7 @@ describe("Wire", () => {
     same<OperatorWire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
     same<OperatorWire.Feedback, (typeof Feedback)["Encoded"]>().bothWays(true)
     same<OperatorWire.Overview, (typeof Overview)["Encoded"]>().bothWays(true)
+    same<FileWire.StoredFile, (typeof StoredFile)["Encoded"]>().bothWays(true)
     same<Wire.Final, (typeof Final)["Encoded"]>().bothWays(true)
     same<Wire.Failure, (typeof Failure)["Encoded"]>().bothWays(true)
     same<Wire.PlanFrame, Plain<SseFrame>>().bothWays(true)

@@ -48,7 +48,8 @@ const bodies = [
   "IssuedKey",
   "ShownKey",
   "Feedback",
-  "Spending"
+  "Spending",
+  "StoredFile"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
@@ -196,6 +197,7 @@ const declare = (name: string, schema: JsonSchema): string => {
 
 /** Types with a file of their own: what operators look at, and what is said to plans. */
 const own: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "FileWire.ts": ["StoredFile"],
   "InboxWire.ts": ["NewEntry", "AcceptedEntry", "Waiting"],
   "OperatorWire.ts": [
     "ListedSession",
@@ -225,7 +227,7 @@ const common = declared.filter(({ name }) => !Object.values(own).flat().includes
 const renderOwn = (names: ReadonlyArray<string>): ReadonlyArray<string> => {
   const text = textOf(declared.filter(({ name }) => names.includes(name)))
   const used = ["Json", ...common.map(({ name }) => name)].filter((name) => new RegExp(`\\b${name}\\b`).test(text))
-  return [made, `import type { ${used.join(", ")} } from "./Wire.ts"\n`, text]
+  return [made, ...(used.length === 0 ? [] : [`import type { ${used.join(", ")} } from "./Wire.ts"\n`]), text]
 }
 
 /** The texts of the files, by their URLs. */

@@ -19,6 +19,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
     | "delivery"
     | "effect"
     | "key"
+    | "file"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`
@@ -73,3 +74,12 @@ export class NotAccepting extends Data.TaggedError("NotAccepting")<{ readonly co
     return this.code === "draining" ? "The gateway is shutting down" : "The gateway runs as many plans as it may"
   }
 }
+
+/** What a file is refused for. */
+export type FileObstacle = "payload_too_large" | "quota_exceeded" | "media_type_mismatch" | "invalid_file"
+
+/** A file is not taken. */
+export class FileRefused extends Data.TaggedError("FileRefused")<{
+  readonly code: FileObstacle
+  readonly message: string
+}> {}

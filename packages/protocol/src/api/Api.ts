@@ -5,6 +5,7 @@ import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
 import { ConsoleApi } from "../console/ConsoleApi.ts"
 import { LoginApi } from "../console/LoginApi.ts"
 import { EffectsApi } from "../effect/EffectsApi.ts"
+import { FilesApi } from "../file/FilesApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
 import { InboxApi } from "../inbox/InboxApi.ts"
@@ -54,6 +55,7 @@ export class Api extends HttpApi.make("bowline")
     FeedbackApi,
     EffectsApi,
     KeysApi,
+    FilesApi,
     SessionsApi,
     CredentialsApi,
     PeersApi,

@@ -5,6 +5,7 @@ import { HttpApiSchema } from "effect/http-api"
 /** The codes of refusals, each with its status, its meaning, and whether the same request may succeed later. */
 export const problems = {
   invalid_request: { status: 400, retryable: false, title: "The request is not valid" },
+  invalid_file: { status: 400, retryable: false, title: "The file is not valid" },
   unauthorized: { status: 401, retryable: false, title: "A valid key is required" },
   forbidden: { status: 403, retryable: false, title: "Not for this caller" },
   not_found: { status: 404, retryable: false, title: "Not found" },
@@ -18,9 +19,12 @@ export const problems = {
   entry_taken: { status: 409, retryable: false, title: "The entry was taken" },
   inbox_full: { status: 409, retryable: true, title: "The inbox is full" },
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
+  quota_exceeded: { status: 409, retryable: false, title: "The files are too large together" },
   events_expired: { status: 410, retryable: false, title: "The events are no longer kept" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
+  media_type_mismatch: { status: 415, retryable: false, title: "The file is not of the type that it was sent as" },
+  range_not_satisfiable: { status: 416, retryable: false, title: "The file has no such part" },
   rate_limited: { status: 429, retryable: true, title: "The caller has made too many requests" },
   head_too_large: { status: 431, retryable: false, title: "The head of the request is too large" },
   internal: { status: 500, retryable: false, title: "The gateway failed" },
@@ -97,6 +101,18 @@ export const EntryRefused = of("EntryRefused", "The plan does not take the entry
 ])
 export const EventsExpired = of("EventsExpired", "The plan is over for longer than its events are kept", [
   "events_expired"
+])
+export const InvalidFile = of("InvalidFile", "The request is not valid, or the file is not", [
+  "invalid_request",
+  "invalid_file"
+])
+export const QuotaExceeded = of("QuotaExceeded", "The caller's files would be too large together", ["quota_exceeded"])
+export const MediaTypeMismatch = of("MediaTypeMismatch", "The bytes are not what the `Content-Type` says", [
+  "media_type_mismatch",
+  "unsupported_media_type"
+])
+export const RangeNotSatisfiable = of("RangeNotSatisfiable", "The file ends before the `Range` begins", [
+  "range_not_satisfiable"
 ])
 export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
 export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [

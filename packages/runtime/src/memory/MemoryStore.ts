@@ -23,6 +23,7 @@ import { makeInboxStore } from "./internal/MemoryInboxes.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
 import { makeSessionStore, previewOf } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
+import { makeFileStore } from "./internal/MemoryFiles.ts"
 import { makeEffectStore } from "./internal/MemoryEffects.ts"
 import { makeFeedbackStore, passesFeedback } from "./internal/MemoryFeedback.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
@@ -30,6 +31,7 @@ import { makeOverviewStore } from "./internal/MemoryOverview.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
 import { OverviewStore } from "../store/OverviewStore.ts"
+import { FileStore } from "../store/FileStore.ts"
 import { EffectStore } from "../store/EffectStore.ts"
 import { FeedbackStore } from "../store/FeedbackStore.ts"
 import { PushStore } from "../store/PushStore.ts"
@@ -49,6 +51,7 @@ export type {
   PlanStore,
   EffectStore,
   FeedbackStore,
+  FileStore,
   PushStore,
   SessionStore,
   TaskStore
@@ -202,6 +205,7 @@ export type Stores =
   | PushStore
   | EffectStore
   | FeedbackStore
+  | FileStore
   | OverviewStore
   | InboxStore
   | SessionStore
@@ -228,6 +232,10 @@ export const layerWith = ({
         Context.add(PushStore, makePushStore(memory)),
         Context.add(EffectStore, makeEffectStore(memory)),
         Context.add(FeedbackStore, makeFeedbackStore(memory)),
+        Context.add(
+          FileStore,
+          makeFileStore(() => memory.nextOrdinal())
+        ),
         Context.add(OverviewStore, makeOverviewStore(memory)),
         Context.add(InboxStore, makeInboxStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),

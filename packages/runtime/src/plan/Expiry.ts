@@ -1,6 +1,7 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { type Cause, Clock, Effect, Layer, Schedule } from "effect"
 import { SessionLock } from "../lock/SessionLock.ts"
+import { FileStore } from "../store/FileStore.ts"
 import { InboxStore } from "../store/InboxStore.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -15,7 +16,7 @@ const pause = "100 millis"
 const waitsEndWithin = "1 second"
 
 /**
- * Deletes sessions, idempotency keys and known tools that have expired, and what deletions have left: at the start, and then every minute, in small batches.
+ * Deletes sessions, idempotency keys, known tools and files that have expired, and what deletions have left: at the start, and then every minute, in small batches.
  * The oldest replica also seals the plans that ended and that their processes did not seal, deletes events that are kept no longer, and counts the parked
  * plans.
  */
@@ -23,10 +24,12 @@ export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const sessions = yield* SessionStore
     const plans = yield* PlanStore
+    const files = yield* FileStore
     const lock = yield* SessionLock
     const batch = Effect.gen(function* () {
       const now = fromMillis(yield* Clock.currentTimeMillis)
-      const isMore = yield* sessions.sweep(now)
+      const [sessionsLeft, filesLeft] = yield* Effect.all([sessions.sweep(now), files.sweep(now)])
+      const isMore = sessionsLeft || filesLeft
       return (lock.duties().isOldest && (yield* plans.sealLeft(now))) || isMore
     })
     const count = Effect.gen(function* () {

@@ -6,10 +6,12 @@ import type { GatewayId } from "../config/GatewayId.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
+import { Files } from "../file/Files.ts"
 import { Inboxes } from "../planner/Inboxes.ts"
 import type { Planner } from "../planner/Planner.ts"
 import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
+import type { FileStore } from "../store/FileStore.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import type { LeaseStore } from "../store/LeaseStore.ts"
 import type { Notices } from "../store/Notices.ts"
@@ -29,11 +31,12 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
-export type { GatewayId, InboxStore, LeaseStore, Notices, PlanStore, SessionStore, TaskStore }
+export type { FileStore, GatewayId, InboxStore, LeaseStore, Notices, PlanStore, SessionStore, TaskStore }
 
 /** What plans leave open: the stores, the credential pool, the peers and the configuration. */
 export type PlanNeeds =
   | CredentialPool
+  | FileStore
   | GatewayId
   | InboxStore
   | LeaseStore
@@ -75,7 +78,7 @@ const layerFollower = PlanFollower.layerOf(
 )
 
 /** What callers get beside `Plans`. It stands on what runs them. */
-export const layerServices = Layer.mergeAll(layerFollower, Sessions.layer, SessionCompaction.layer).pipe(
+export const layerServices = Layer.mergeAll(layerFollower, Sessions.layer, SessionCompaction.layer, Files.layer).pipe(
   Layer.provideMerge(PlanStreams.layer),
   Layer.provideMerge(Inbox.layer)
 )

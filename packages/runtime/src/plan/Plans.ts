@@ -15,6 +15,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
 import { Permissions } from "../config/Permissions.ts"
+import type { Files } from "../file/Files.ts"
 import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import type { McpClient } from "../remote/McpClient.ts"
@@ -38,11 +39,11 @@ import { RunningPlans } from "./RunningPlans.ts"
 import type { SessionCompaction } from "./SessionCompaction.ts"
 import type { Sessions } from "./Sessions.ts"
 
-export type { Asked, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
+export type { Asked, Files, Page, PageRequest, PlanFilter, PlanFollower, PlanStreams, Preset, PresetSkill, ReplicaId }
 export type { PlanNeeds, PlansOptions, PlanStore, SessionStore }
 
 /** What an app gets with plans: who starts, reads and follows them, and their sessions. */
-export type PlanServices = Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
+export type PlanServices = Files | Inbox | PlanFollower | Plans | PlanStreams | SessionCompaction | Sessions
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))

@@ -8,6 +8,7 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as Expiry from "../../src/plan/Expiry.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { FileStore } from "../../src/store/FileStore.ts"
 import { InboxStore } from "../../src/store/InboxStore.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 import { SessionLock } from "../../src/lock/SessionLock.ts"
@@ -132,6 +133,7 @@ describe("the sweeper", () => {
       const sealLeft = () => Effect.succeed(false)
       const stores = Layer.mergeAll(
         Layer.mock(SessionStore, { sweep }),
+        Layer.mock(FileStore, { sweep: () => Effect.succeed(false) }),
         Layer.mock(PlanStore, { sealLeft, isDurable: true }),
         lockOf(true)
       )
@@ -153,6 +155,7 @@ describe("the sweeper", () => {
         const sweep = () => Effect.succeed(false)
         const stores = Layer.mergeAll(
           Layer.mock(SessionStore, { sweep }),
+          Layer.mock(FileStore, { sweep }),
           Layer.mock(PlanStore, { sealLeft, isDurable: true }),
           lockOf(isOldest)
         )

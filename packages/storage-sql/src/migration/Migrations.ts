@@ -2,6 +2,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
+import { files } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
 import { runSteps, type Step } from "./MigrationStep.ts"
 
@@ -48,7 +49,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0039_effect_lists": Changes.effectLists,
   "0040_caller_keys": Changes.callerKeys,
   "0041_feedback": Changes.feedback,
-  "0042_charges": Changes.charges
+  "0042_charges": Changes.charges,
+  "0043_files": files
 }
 
 const table = "bowline_migrations"

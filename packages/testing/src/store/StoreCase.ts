@@ -1,5 +1,6 @@
 import type {
   EntryRefused,
+  FileRefused,
   IdempotencyConflict,
   InvalidRequest,
   NotFound,
@@ -14,6 +15,7 @@ import type { LeaseLost, LeaseStore } from "@bowline/runtime/unstable/store/Leas
 import type { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import type { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import type { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
+import type { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import type { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import type { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
@@ -40,6 +42,7 @@ export interface StoreCase {
     | InvalidRequest
     | IdempotencyConflict
     | EntryRefused
+    | FileRefused
     | PlanExists
     | NotFound
     | TooManyPushTargets
@@ -49,6 +52,7 @@ export interface StoreCase {
     | PushStore
     | EffectStore
     | FeedbackStore
+    | FileStore
     | OverviewStore
     | InboxStore
     | SessionStore

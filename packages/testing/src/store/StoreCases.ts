@@ -6,6 +6,7 @@ import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
 import { effectCases } from "./internal/EffectCases.ts"
 import { feedbackCases } from "./internal/FeedbackCases.ts"
+import { fileCases } from "./internal/FileCases.ts"
 import { freeSessionCases } from "./internal/FreeSessionCases.ts"
 import { gistCases } from "./internal/GistCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
@@ -29,7 +30,7 @@ import { taskCases } from "./internal/TaskCases.ts"
 import { waitCases } from "./internal/WaitCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `FileStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -60,5 +61,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...spendingCases,
   ...taskCases,
   ...pushCases,
-  ...overviewCases
+  ...overviewCases,
+  ...fileCases
 ]

@@ -1,7 +1,19 @@
 import { Schema } from "effect"
 import { callerKeys, callerNames } from "./CallerKeys.ts"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, egressRules, globs, integer, matching, oneOf, processes, seed, size, url } from "./SettingText.ts"
+import {
+  duration,
+  egressRules,
+  globs,
+  integer,
+  matching,
+  oneOf,
+  processes,
+  seed,
+  size,
+  sizeUpTo,
+  url
+} from "./SettingText.ts"
 
 /** Where the gateway listens, and who may call it. */
 export const serverSettings = {
@@ -85,6 +97,24 @@ export const storeSettings = {
     path: ["sessions", "events_ttl"],
     unset: "`30d`, or `BOWLINE_SESSION_TTL` if that is shorter",
     doc: "how long the events of a plan can be streamed after its end, from `1s` to `BOWLINE_SESSION_TTL`; the plan and its results stay as long as the session"
+  }),
+  maxFile: setting(size, {
+    variable: "BOWLINE_MAX_FILE",
+    path: ["files", "max_file"],
+    default: "32MiB",
+    doc: "the largest [file](files.md), at most `256MiB`; `BOWLINE_MAX_BODY` does not bound it"
+  }),
+  callerQuota: setting(sizeUpTo("1024GiB", 2 ** 40), {
+    variable: "BOWLINE_FILES_CALLER_QUOTA",
+    path: ["files", "caller_quota"],
+    default: "1GiB",
+    doc: "how much the files of a caller may have together, at most `1024GiB`"
+  }),
+  filesTtl: setting(duration("1s"), {
+    variable: "BOWLINE_FILES_TTL",
+    path: ["files", "ttl"],
+    default: "7d",
+    doc: "how long a file is kept, at least `1s`"
   }),
   leaseTtl: setting(duration("1s"), {
     variable: "BOWLINE_LEASE_TTL",

@@ -80,20 +80,23 @@ export const processes = Schema.Union([
 ]).pipe(expecting("Expected auto, or an integer between 1 and 256"))
 
 /** Bytes: `8MiB`, `512KiB`, or their number. */
-export const size = Schema.String.check(Schema.isPattern(/^\d+(\.\d+)? ?([KMG]i)?B$|^\d+$/)).pipe(
-  Schema.decodeTo(
-    Schema.ByteSizeFromString,
-    SchemaTransformation.transform({
-      decode: (text) => (/^\d+$/.test(text) ? `${text} B` : text),
-      encode: (text) => text
-    })
-  ),
-  Schema.decodeTo(
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2 ** 28 })),
-    SchemaTransformation.transform({ decode: ByteSize.toNumberUnsafe, encode: ByteSize.bytes })
-  ),
-  expecting("Expected a size such as 8MiB, at most 256MiB")
-)
+export const sizeUpTo = (largest: "256MiB" | "1024GiB", maximum: number) =>
+  Schema.String.check(Schema.isPattern(/^\d+(\.\d+)? ?([KMG]i)?B$|^\d+$/)).pipe(
+    Schema.decodeTo(
+      Schema.ByteSizeFromString,
+      SchemaTransformation.transform({
+        decode: (text) => (/^\d+$/.test(text) ? `${text} B` : text),
+        encode: (text) => text
+      })
+    ),
+    Schema.decodeTo(
+      Schema.Int.check(Schema.isBetween({ minimum: 1, maximum })),
+      SchemaTransformation.transform({ decode: ByteSize.toNumberUnsafe, encode: ByteSize.bytes })
+    ),
+    expecting(`Expected a size such as 8MiB, at most ${largest}`)
+  )
+
+export const size = sizeUpTo("256MiB", 2 ** 28)
 
 export const url = (protocols: ReadonlyArray<string>, expected: string) =>
   Schema.String.check(

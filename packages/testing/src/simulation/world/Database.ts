@@ -11,6 +11,7 @@ import { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
@@ -94,6 +95,7 @@ export class Database {
       Context.add(PushStore, over(get(PushStore))),
       Context.add(EffectStore, over(get(EffectStore))),
       Context.add(FeedbackStore, over(get(FeedbackStore))),
+      Context.add(FileStore, over(get(FileStore))),
       // It does so once a second, on one replica, for all: the faults are those of plans.
       Context.add(InboxStore, over(this.#inboxes(replica), ["expire"])),
       Context.add(SessionStore, over(get(SessionStore))),

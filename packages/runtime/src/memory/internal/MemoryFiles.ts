@@ -1,0 +1,85 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { type FileRefused, NotFound } from "@bowline/domain/plan/Refusal"
+import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import { Effect } from "effect"
+import { type FileStore, quotaExceeded } from "../../store/FileStore.ts"
+import { newestFirst } from "./NewestFirst.ts"
+
+interface FileRecord {
+  readonly ordinal: number
+  readonly owner: CallerName
+  readonly chunks: Array<Uint8Array>
+  /** Until when it is kept, or may be silent. */
+  expires_at: string
+  /** Without it, it is an upload. */
+  file: StoredFile | undefined
+}
+
+const notFound = Effect.fail(new NotFound({ what: "file" }))
+
+export const makeFileStore = (nextOrdinal: () => number): FileStore["Service"] => {
+  const records = new Map<FileId, FileRecord>()
+  const kept = (owner: CallerName) =>
+    Array.from(records.values()).flatMap((record) => {
+      const { file, ordinal } = record
+      return record.owner === owner && file !== undefined ? [{ record, file, ordinal }] : []
+    })
+  const findKept = (owner: CallerName, id: string) =>
+    Effect.suspend(() => {
+      const found = kept(owner).find(({ file }) => file.file_id === id)
+      return found === undefined ? notFound : Effect.succeed(found.file)
+    })
+  return {
+    begin: ({ file_id, owner, until }) =>
+      Effect.sync(() => {
+        const record = { ordinal: nextOrdinal(), owner, chunks: [], expires_at: until, file: undefined }
+        records.set(file_id, record)
+      }),
+    append: (id, _seq, bytes, until) =>
+      Effect.suspend(() => {
+        const record = records.get(id)
+        if (record === undefined) return notFound
+        record.chunks.push(Uint8Array.from(bytes))
+        record.expires_at = until
+        return Effect.void
+      }),
+    keep: (file_id, facts, quota) =>
+      Effect.suspend(
+        (): Effect.Effect<{ readonly file: StoredFile; readonly isNew: boolean }, FileRefused | NotFound> => {
+          const record = records.get(file_id)
+          if (record === undefined) return notFound
+          const others = kept(record.owner)
+          const same = others.find(({ file }) => file.sha256 === facts.sha256)
+          if (same !== undefined) {
+            records.delete(file_id)
+            const expires_at = same.file.expires_at > facts.expires_at ? same.file.expires_at : facts.expires_at
+            const file = { ...same.file, expires_at }
+            Object.assign(same.record, { file, expires_at })
+            return Effect.succeed({ file, isNew: false })
+          }
+          const bytes = others.reduce((sum, { file }) => sum + file.bytes, facts.bytes)
+          if (bytes > quota.caller) return Effect.fail(quotaExceeded(quota.caller))
+          const file = { file_id, ...facts }
+          Object.assign(record, { file, expires_at: facts.expires_at })
+          return Effect.succeed({ file, isNew: true })
+        }
+      ),
+    discard: (id) =>
+      Effect.sync(() => {
+        if (records.get(id)?.file === undefined) records.delete(id)
+      }),
+    find: findKept,
+    list: (owner, page) => Effect.sync(() => newestFirst(kept(owner), page, ({ file }) => file)),
+    chunk: (id, seq) =>
+      Effect.suspend(() => {
+        const chunk = records.get(id)?.chunks[seq]
+        return chunk === undefined ? notFound : Effect.succeed(chunk)
+      }),
+    delete: (owner, id) => Effect.map(findKept(owner, id), ({ file_id }) => void records.delete(file_id)),
+    sweep: (now) =>
+      Effect.sync(() => {
+        for (const [id, { expires_at }] of records) if (expires_at <= now) records.delete(id)
+        return false
+      })
+  }
+}

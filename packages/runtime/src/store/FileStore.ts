@@ -1,0 +1,75 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { FileRefused, type NotFound } from "@bowline/domain/plan/Refusal"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import { Context, type Effect } from "effect"
+import type { Page, PageRequest } from "./Page.ts"
+
+/** The bytes of each chunk of a file but the last one, which has fewer or as many. */
+export const chunkBytes = 262_144
+
+/** What is known of a file when all of it has come. */
+export type FileFacts = Omit<StoredFile, "file_id">
+
+/** What callers' files may have together, in bytes. */
+export interface FileQuota {
+  readonly caller: number
+}
+
+export const quotaExceeded = (bytes: number): FileRefused =>
+  new FileRefused({
+    code: "quota_exceeded",
+    message: `Your files may have ${bytes} bytes together (BOWLINE_FILES_CALLER_QUOTA): delete some first`
+  })
+
+/**
+ * Files of callers, in chunks. An upload is stored under the id that its file will have, and nobody finds it before `keep`:
+ *
+ * ```text
+ * begin ─► uploading ─ keep ─► kept ─ delete ─► deleted ─ purge ─► gone
+ *              └─ discard, or silent for too long ─┘
+ * ```
+ *
+ * What is `deleted` is hidden at once, and purged chunk by chunk: by whoever deletes it, or by the sweeper if that process dies. Times are ISO 8601 in UTC.
+ */
+export class FileStore extends Context.Service<
+  FileStore,
+  {
+    /** An upload begins. The sweeper discards it if nothing comes `until` then. */
+    readonly begin: (upload: {
+      readonly file_id: FileId
+      readonly owner: CallerName
+      readonly until: string
+    }) => Effect.Effect<void, StorageError>
+    /** Writes the next chunk, from 0 on. The bytes are the caller's again afterwards. Fails with `NotFound` if the upload was discarded. */
+    readonly append: (
+      file: FileId,
+      seq: number,
+      bytes: Uint8Array,
+      until: string
+    ) => Effect.Effect<void, NotFound | StorageError>
+    /**
+     * Makes a file of the upload, in one transaction. If the owner has a file of the same digest, that one stays, as long as the new one would, and the upload is deleted.
+     * Fails with `quota_exceeded`, and changes nothing, if the owner's files would have more bytes together than the quota.
+     */
+    readonly keep: (
+      file: FileId,
+      facts: FileFacts,
+      quota: FileQuota
+    ) => Effect.Effect<{ readonly file: StoredFile; readonly isNew: boolean }, FileRefused | NotFound | StorageError>
+    /** Deletes an upload that was cut or refused, and its chunks. */
+    readonly discard: (file: FileId) => Effect.Effect<void, StorageError>
+    /** Another owner's file is not found. */
+    readonly find: (owner: CallerName, id: string) => Effect.Effect<StoredFile, NotFound | StorageError>
+    /** The owner's files, newest first. */
+    readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<StoredFile>, StorageError>
+    /** One chunk of a file, from 0 on. Fails with `NotFound` if the file was deleted meanwhile. */
+    readonly chunk: (file: FileId, seq: number) => Effect.Effect<Uint8Array, NotFound | StorageError>
+    readonly delete: (owner: CallerName, id: string) => Effect.Effect<void, NotFound | StorageError>
+    /**
+     * Deletes one small batch of files that are kept no longer, of uploads that are silent, and of what deletions left. Returns whether there may be
+     * more.
+     */
+    readonly sweep: (now: string) => Effect.Effect<boolean, StorageError>
+  }
+>()("@bowline/runtime/store/FileStore") {}

@@ -1,0 +1,159 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import { type FileFacts, type FileQuota, FileStore, quotaExceeded } from "@bowline/runtime/unstable/store/FileStore"
+import { Effect, Layer, Struct } from "effect"
+import { SqlClient } from "effect/sql"
+import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { newestFirst } from "../internal/NewestFirst.ts"
+
+/** How many files a batch of the sweeper looks at, and how many chunks one statement deletes. */
+const filesAtOnce = 20
+const chunksAtOnce = 64
+
+/** How many batches of chunks a deletion purges itself. The sweeper purges the rest, which nobody can see any more. */
+const batchesOfDeletion = 20
+
+type Row = Omit<StoredFile, "bytes" | "created_at" | "expires_at"> & {
+  readonly ordinal: bigint
+  readonly bytes: bigint
+  readonly created_at: Date
+  readonly expires_at: Date
+}
+
+const columns = "id as file_id, ordinal, name, media_type, bytes, sha256, width, height, created_at, expires_at"
+
+const toFile = (row: Row): StoredFile => ({
+  ...Struct.omit(row, ["ordinal"]),
+  bytes: Number(row.bytes),
+  created_at: row.created_at.toISOString(),
+  expires_at: row.expires_at.toISOString()
+})
+
+const notFound = Effect.fail(new NotFound({ what: "file" }))
+
+const firstFile = ([row]: ReadonlyArray<Row>) => (row === undefined ? notFound : Effect.succeed(toFile(row)))
+
+/** Purges a batch of chunks of deleted files, and forgets the files that have none left. Returns how many files it found. */
+const purge = (sql: SqlClient.SqlClient, file?: FileId) =>
+  sql<{ readonly files: number; readonly chunks: number }>`
+with next as materialized (
+  select id from files where state = 'deleted' and ${file === undefined ? sql`expires_at = '-infinity'` : sql`id = ${file}`}
+  limit ${filesAtOnce} for update skip locked
+), gone as (
+  delete from file_chunks where ctid = any(array(
+    select c.ctid from next
+    cross join lateral (select ctid from file_chunks where file_id = next.id limit ${chunksAtOnce}) c
+    limit ${chunksAtOnce}
+  ))
+  returning 1
+), forgotten as (
+  delete from files where id in (select id from next) and (select count(*) from gone) < ${chunksAtOnce}
+)
+select (select count(*) from next)::int as files, (select count(*) from gone)::int as chunks`.pipe(
+    Effect.map(([row]) => ({ files: row?.files ?? 0, chunks: row?.chunks ?? 0 }))
+  )
+
+/** Purges a file that is deleted, if it is not very large. */
+const purgeFile = (sql: SqlClient.SqlClient, file: FileId) =>
+  Effect.ignore(
+    Effect.repeat(purge(sql, file), { until: ({ chunks }) => chunks < chunksAtOnce, times: batchesOfDeletion - 1 }),
+    { log: "Warn", message: "purge_failed" }
+  )
+
+const keep = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  file: FileId,
+  { bytes, created_at, expires_at, height, media_type, name, sha256, width }: FileFacts,
+  quota: FileQuota
+) {
+  const [upload] = yield* sql<{ readonly owner: CallerName }>`
+select owner from files where id = ${file} and state = 'uploading' for update`
+  if (upload === undefined) return yield* notFound
+  const { owner } = upload
+  // Two uploads of one owner that end at once: the second one counts the first, or finds it.
+  yield* sql`select pg_advisory_xact_lock(hashtextextended(${`bowline/files/${owner}`}, 0))`
+  const [same] = yield* sql<Row>`
+update files set expires_at = greatest(expires_at, ${expires_at}::timestamptz)
+where owner = ${owner} and sha256 = ${sha256} and state = 'kept' returning ${sql.literal(columns)}`
+  if (same !== undefined) {
+    yield* sql`update files set state = 'deleted', expires_at = '-infinity' where id = ${file}`
+    return { file: toFile(same), isNew: false }
+  }
+  const [used] = yield* sql<{ readonly bytes: bigint }>`
+select coalesce(sum(bytes), 0)::bigint as bytes from files where owner = ${owner} and state = 'kept'`
+  if (Number(used?.bytes ?? 0) + bytes > quota.caller) return yield* quotaExceeded(quota.caller)
+  const kept = yield* sql<Row>`
+update files set state = 'kept', name = ${name}, media_type = ${media_type}, bytes = ${bytes}, sha256 = ${sha256},
+  width = ${width}, height = ${height}, created_at = ${created_at}, expires_at = ${expires_at}
+where id = ${file} returning ${sql.literal(columns)}`
+  return { file: yield* firstFile(kept), isNew: true }
+})
+
+const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): FileStore["Service"] => ({
+  begin: ({ file_id, owner, until }) =>
+    withDeadline(sql`
+insert into files (id, owner, state, expires_at) values (${file_id}, ${owner}, 'uploading', ${until})`),
+  append: (file, seq, bytes, until) =>
+    withDeadline(sql`
+with held as (
+  update files set expires_at = ${until} where id = ${file} and state = 'uploading' returning id
+)
+insert into file_chunks (file_id, seq, data) select id, ${seq}::int, ${bytes}::bytea from held returning seq`).pipe(
+      Effect.flatMap((rows) => (rows.length === 0 ? notFound : Effect.void))
+    ),
+  keep: (file, facts, quota) =>
+    withDeadline(sql.withTransaction(keep(sql, file, facts, quota))).pipe(
+      Effect.tap(({ isNew }) => (isNew ? Effect.void : withDeadline(purgeFile(sql, file))))
+    ),
+  discard: (file) =>
+    withDeadline(
+      sql`update files set state = 'deleted', expires_at = '-infinity' where id = ${file} and state = 'uploading'`.pipe(
+        Effect.andThen(purgeFile(sql, file))
+      ),
+      deadlines.long
+    ),
+  find: Effect.fnUntraced(function* (owner, id) {
+    if (id.includes("\0")) return yield* notFound
+    return yield* firstFile(
+      yield* withDeadline(sql<Row>`
+select ${sql.literal(columns)} from files where id = ${id} and owner = ${owner} and state = 'kept'`)
+    )
+  }),
+  list: (owner, { cursor, limit }) =>
+    withDeadline(sql<Row>`
+select ${sql.literal(columns)} from files
+where owner = ${owner} and state = 'kept' ${cursor === undefined ? sql`` : sql`and ordinal < ${cursor}`}
+order by ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toFile))),
+  chunk: (file, seq) =>
+    withDeadline(sql<{ readonly data: Uint8Array }>`
+select data from file_chunks where file_id = ${file} and seq = ${seq}`).pipe(
+      Effect.flatMap(([row]) => (row === undefined ? notFound : Effect.succeed(row.data)))
+    ),
+  delete: Effect.fnUntraced(function* (owner, id) {
+    if (id.includes("\0")) return yield* notFound
+    const [hidden] = yield* withDeadline(sql<{ readonly id: FileId }>`
+update files set state = 'deleted', expires_at = '-infinity'
+where id = ${id} and owner = ${owner} and state = 'kept' returning id`)
+    if (hidden === undefined) return yield* notFound
+    yield* withDeadline(purgeFile(sql, hidden.id), deadlines.long)
+  }),
+  sweep: (now) =>
+    withDeadline(
+      Effect.gen(function* () {
+        const expired = yield* sql`
+update files set state = 'deleted', expires_at = '-infinity' where id = any(array(
+  select id from files where expires_at <= ${now} and state <> 'deleted' limit ${filesAtOnce} for update skip locked
+)) returning 1`
+        const { files } = yield* purge(sql)
+        return expired.length > 0 || files > 0
+      }),
+      deadlines.long
+    )
+})
+
+/** The files of callers, in Postgres. */
+export const layer = Layer.effect(
+  FileStore,
+  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) => make(sql, withDeadline))
+)
