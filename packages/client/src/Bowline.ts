@@ -12,22 +12,11 @@ import {
   type Signal,
   type System
 } from "./Requests.ts"
-import type {
-  Approval,
-  Compacted,
-  Message,
-  PendingApproval,
-  Plan,
-  PlanRequest,
-  PlanState,
-  PlanSummary,
-  Preset,
-  Session
-} from "./Wire.ts"
-import type { Waiting } from "./InboxWire.ts"
+import type { Compacted, Message, Plan, PlanRequest, PlanState, PlanSummary, Preset, Session } from "./Wire.ts"
+import type { Approval, PendingApproval, Waiting } from "./InboxWire.ts"
 import type { Credential, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
 
-export type { AcceptedEntry, NewEntry, Waiting } from "./InboxWire.ts"
+export type { AcceptedEntry, Approval, NewEntry, PendingApproval, Waiting } from "./InboxWire.ts"
 export type { Credential, Feedback, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
@@ -49,13 +38,11 @@ export { isPlanFrame, reduce } from "./Reduce.ts"
 export type { BowlineOptions, Keyed, Signal, StreamEvent, System } from "./Requests.ts"
 export type {
   AbortReason,
-  Approval,
   Compacted,
   Failure,
   Final,
   Json,
   Message,
-  PendingApproval,
   Plan,
   PlanFrame,
   PlanRequest,

@@ -2,6 +2,26 @@
 
 import type { Json } from "./Wire.ts"
 
+export interface PendingApproval {
+  readonly plan_id: string
+  readonly session_id: string
+  readonly task_id: string
+  readonly tool: string
+  readonly agent: string | null
+  readonly input: Json
+  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done"
+  readonly expires_at: string
+  readonly caller: string
+}
+
+export interface Approval {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly decision: "approve" | "reject"
+  readonly note?: string
+  readonly by: string
+}
+
 export type NewEntry =
   | {
     readonly type: "text"

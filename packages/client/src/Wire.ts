@@ -12,6 +12,7 @@ export type StopReason =
   | "max_steps"
   | "max_tool_calls"
   | "max_total_tokens"
+  | "max_cost"
   | "max_tokens"
   | "content_filter"
   | "refusal"
@@ -203,6 +204,7 @@ export interface PlanRequest {
     readonly max_hops?: number
     readonly max_tool_calls?: number
     readonly max_total_tokens?: number
+    readonly max_cost_usd?: number
     readonly model?: string
     readonly response_format?: "text" | { readonly type: "json_schema"; readonly schema: { readonly [key: string]: Json } }
     readonly on_disconnect?: "cancel" | "continue"
@@ -299,26 +301,6 @@ export interface Message {
   readonly plan_id: string
   readonly created_at: string
   readonly compacted: boolean
-}
-
-export interface PendingApproval {
-  readonly plan_id: string
-  readonly session_id: string
-  readonly task_id: string
-  readonly tool: string
-  readonly agent: string | null
-  readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done"
-  readonly expires_at: string
-  readonly caller: string
-}
-
-export interface Approval {
-  readonly plan_id: string
-  readonly task_id: string
-  readonly decision: "approve" | "reject"
-  readonly note?: string
-  readonly by: string
 }
 
 export interface Preset {

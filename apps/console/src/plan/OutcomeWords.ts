@@ -6,6 +6,7 @@ const stops: Readonly<Record<string, string>> = {
   max_steps: "It answered with what it had: all its steps were used.",
   max_tool_calls: "It answered with what it had: all its tool calls were used.",
   max_total_tokens: "It answered with what it had: its tokens were used up.",
+  max_cost: "It answered with what it had: its money was used up.",
   max_tokens: "The answer was cut at its greatest length.",
   content_filter: "The provider's filter stopped the answer.",
   refusal: "The model refused to answer.",

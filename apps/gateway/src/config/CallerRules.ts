@@ -64,12 +64,14 @@ export const permissionsOf = ({ permissions, presets }: ConfigFile): typeof Perm
   return { forCaller: (caller) => entryOf(caller) ?? nothing }
 }
 
-/** What each caller may use up on one day. A caller that the file does not mention has no limit. */
+/** What each caller may use up on one day, and in one month. A caller that the file does not mention has no limit. */
 export const budgetsOf = ({ budgets = {} }: ConfigFile): PlansConfig["Service"]["budgetOf"] =>
   find(
-    Record.map(budgets, ({ tokens_per_day: tokens = Infinity, tool_calls_per_day: tool_calls = Infinity }) => ({
-      tokens,
-      tool_calls
+    Record.map(budgets, ({ cost_usd_per_day, cost_usd_per_month, tokens_per_day, tool_calls_per_day }) => ({
+      tokens: tokens_per_day ?? Infinity,
+      tool_calls: tool_calls_per_day ?? Infinity,
+      ...(cost_usd_per_day !== undefined && { cost_usd: cost_usd_per_day }),
+      ...(cost_usd_per_month !== undefined && { month_cost_usd: cost_usd_per_month })
     }))
   )
 

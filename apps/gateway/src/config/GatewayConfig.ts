@@ -215,6 +215,7 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   declareAtMost: values.declareAtMost,
   toolTimeout: values.toolTimeout,
   budgetOf: budgetsOf(file),
+  unknownPrice: values.unknownPrice,
   effectOf: effectsOf(file),
   webhooks: file.webhooks,
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },

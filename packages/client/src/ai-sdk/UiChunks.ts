@@ -69,6 +69,7 @@ const finishReasons: Readonly<Record<StopReason, "stop" | "length" | "content-fi
   max_steps: "length",
   max_tool_calls: "length",
   max_total_tokens: "length",
+  max_cost: "length",
   max_tokens: "length",
   loop: "length",
   content_filter: "content-filter",

@@ -5,6 +5,7 @@ import type { NewEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { Overview } from "@bowline/domain/unstable/plan/Overview"
+import type { SpendingRow } from "@bowline/domain/unstable/plan/SpendingRow"
 import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
@@ -58,7 +59,7 @@ describe("Wire", () => {
     same<OperatorWire.ListedSession, (typeof ListedSession)["Encoded"]>().bothWays(true)
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
-    same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
+    same<InboxWire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
     same<InboxWire.NewEntry, (typeof NewEntry)["Encoded"]>().bothWays(true)
     same<InboxWire.Waiting, (typeof Waiting)["Encoded"]>().bothWays(true)
     same<OperatorWire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
@@ -66,6 +67,7 @@ describe("Wire", () => {
     same<OperatorWire.Feedback, (typeof Feedback)["Encoded"]>().bothWays(true)
     same<OperatorWire.Overview, (typeof Overview)["Encoded"]>().bothWays(true)
     same<FileWire.StoredFile, (typeof StoredFile)["Encoded"]>().bothWays(true)
+    same<OperatorWire.Spending, (typeof SpendingRow)["Encoded"]>().bothWays(true)
     same<Wire.Final, (typeof Final)["Encoded"]>().bothWays(true)
     same<Wire.Failure, (typeof Failure)["Encoded"]>().bothWays(true)
     same<Wire.PlanFrame, Plain<SseFrame>>().bothWays(true)

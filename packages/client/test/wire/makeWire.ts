@@ -198,7 +198,7 @@ const declare = (name: string, schema: JsonSchema): string => {
 /** Types with a file of their own: what operators look at, and what is said to plans. */
 const own: Readonly<Record<string, ReadonlyArray<string>>> = {
   "FileWire.ts": ["StoredFile"],
-  "InboxWire.ts": ["NewEntry", "AcceptedEntry", "Waiting"],
+  "InboxWire.ts": ["NewEntry", "AcceptedEntry", "Waiting", "PendingApproval", "Approval"],
   "OperatorWire.ts": [
     "ListedSession",
     "Credential",

@@ -35,6 +35,7 @@ export const StopReason = Schema.Literals([
   "max_steps",
   "max_tool_calls",
   "max_total_tokens",
+  "max_cost",
   "max_tokens",
   "content_filter",
   "refusal",

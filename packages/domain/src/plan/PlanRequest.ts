@@ -51,6 +51,7 @@ export const GivenPreferences = Schema.Struct({
   max_hops: Schema.optionalKey(intBetween(0, 16).annotate({ default: defaults.max_hops })),
   max_tool_calls: Schema.optionalKey(intBetween(0, 1_000).annotate({ default: defaults.max_tool_calls })),
   max_total_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  max_cost_usd: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThan(0))),
   model: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 256))),
   response_format: Schema.optionalKey(ResponseFormat.annotate({ default: defaults.response_format })),
   on_disconnect: Schema.optionalKey(OnDisconnect.annotate({ default: defaults.on_disconnect })),

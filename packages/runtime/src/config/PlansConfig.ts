@@ -26,11 +26,14 @@ export interface ApprovalRules {
 /** What an operator says that calls of a tool, by its name, do that must not be done twice. */
 export type EffectRule = (tool: string) => ToolEffect | undefined
 
-/** What a caller may use up on one day. */
+/** What a caller may use up on one day, and in one month. */
 export interface DailyBudget {
   /** Of input and output, of all its plans. */
   readonly tokens: number
   readonly tool_calls: number
+  /** US dollars. */
+  readonly cost_usd?: number
+  readonly month_cost_usd?: number
 }
 
 /**
@@ -101,6 +104,8 @@ export class PlansConfig extends Context.Service<
     readonly webhooks: ReadonlyArray<Webhook>
     /** Undefined for a caller that has none. */
     readonly budgetOf: (caller: CallerName) => DailyBudget | undefined
+    /** What becomes of a request under a limit in money for a model whose price nobody knows: it is refused, or such a model costs nothing. */
+    readonly unknownPrice: "refuse" | "ignore"
   }
 >()("@bowline/runtime/config/PlansConfig") {
   /** Fields that are left out have their defaults: then a plan may name `model` and the `fallbackModels`, and no other. */
@@ -139,5 +144,6 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   declareAtMost: 64,
   toolTimeout: Duration.hours(6),
   webhooks: [],
-  budgetOf: () => undefined
+  budgetOf: () => undefined,
+  unknownPrice: "refuse"
 }

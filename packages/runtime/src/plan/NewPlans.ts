@@ -35,7 +35,7 @@ import { Creations } from "./Creations.ts"
 import * as Hops from "./Hops.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import * as PlanWebhooks from "./PlanWebhooks.ts"
-import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { chainOf, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** A question, and who asks it. */
 export interface Asked {
@@ -239,9 +239,33 @@ export class NewPlans extends Context.Service<
   )
 }
 
+const summaryModels = ({ summaryModel }: PlansConfig["Service"]) => (summaryModel === undefined ? [] : [summaryModel])
+
+/** The models that a plan under a limit in money may ask, though nobody knows their price: the limit could not hold. */
+const unpricedIssues = (
+  caller: CallerName,
+  request: ResolvedRequest,
+  config: PlansConfig["Service"]
+): InvalidRequest["issues"] => {
+  const { cost_usd, month_cost_usd } = config.budgetOf(caller) ?? {}
+  const isOwn = request.preferences.max_cost_usd !== undefined
+  const isLimited = isOwn || cost_usd !== undefined || month_cost_usd !== undefined
+  if (!isLimited || config.unknownPrice === "ignore" || request.call !== undefined) return []
+  const limit = isOwn ? "preferences.max_cost_usd" : `the budget of ${caller}`
+  return Array.from(new Set([...chainOf(request, config), ...summaryModels(config)]))
+    .filter((model) => ModelLimits.of(config, model).facts?.price === undefined)
+    .map((model) => ({
+      path: ["preferences", isOwn ? "max_cost_usd" : "model"],
+      message:
+        `Nobody knows the price of ${model}, which ${limit} limits. ` +
+        "Ask another model, or have an operator set its price in models, or plans.unknown_price to ignore"
+    }))
+}
+
 /** Finds the preset of a request, and refuses what this gateway does not run. */
 const makeCheck = Effect.gen(function* () {
-  const { allowsModel } = yield* PlansConfig
+  const config = yield* PlansConfig
+  const { allowsModel } = config
   const permissions = yield* Permissions
   const presets = yield* Presets.Presets
   const running = yield* RunningPlans
@@ -274,7 +298,10 @@ const makeCheck = Effect.gen(function* () {
       localTools
     }).concat(yield* checkWebhooks(asked))
     if (issues.length > 0) return yield* new InvalidRequest({ issues })
-    const request = { ...resolve(asked, preset.preferences), ...(Object.keys(asker).length > 0 && { asker }) }
+    const resolved = resolve(asked, preset.preferences)
+    const unpriced = unpricedIssues(caller, resolved, config)
+    if (unpriced.length > 0) return yield* new InvalidRequest({ issues: unpriced })
+    const request = { ...resolved, ...(Object.keys(asker).length > 0 && { asker }) }
     const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
     return tooFar === undefined ? { preset, request } : yield* tooFar
   })

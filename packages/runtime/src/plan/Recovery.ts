@@ -9,7 +9,8 @@ import * as Resumption from "../planner/Resumption.ts"
 import { Notices } from "../store/Notices.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
-import { type AbandonedPlan, PlanStore } from "../store/PlanStore.ts"
+import { toEvent } from "../store/EventRow.ts"
+import { type AbandonedPlan, framesBehind, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import * as TraceContext from "../telemetry/TraceContext.ts"
@@ -46,6 +47,22 @@ const makeResume = Effect.gen(function* () {
   const notices = yield* Notices
   const { takeoverGrace } = yield* PlansConfig
 
+  /** A plan of which some price is not known has the rest of its cost in its events. Only a limit has to know it. */
+  const knownCost = Effect.fnUntraced(
+    function* ({ plan: { cost_usd, plan_id }, preferences }: AbandonedPlan) {
+      if (cost_usd !== null || preferences.max_cost_usd === undefined) return cost_usd ?? 0
+      let sum = 0
+      for (let after = 0; ;) {
+        const frames = yield* framesBehind(store, plan_id, after)
+        const last = frames.at(-1)
+        if (last === undefined) return sum
+        for (const { data, event } of frames.map(toEvent)) if (event === "usage") sum += data.cost_usd ?? 0
+        after = last.seq
+      }
+    },
+    Effect.orElseSucceed(() => 0)
+  )
+
   return Effect.fnUntraced(function* (abandoned: AbandonedPlan, asked: PlanRequest, preset: Presets.Preset) {
     const { plan, owner: caller, guard, leftMs, preferences, route, wokenBy } = abandoned
     // Those that its request and its preset gave when it was created.
@@ -70,7 +87,8 @@ const makeResume = Effect.gen(function* () {
       inbox: abandoned.inbox,
       wokenBy: wokenBy ?? undefined,
       isEmpty: false,
-      resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
+      resumed:
+        guard._tag === "Held" ? { ...Resumption.read(abandoned), knownCost: yield* knownCost(abandoned) } : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
     })
     yield* TraceContext.continued(route.trace ?? {})(resumed)

@@ -1,5 +1,6 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { ResolvedRequest } from "@bowline/domain/plan/PlanRequest"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -318,9 +319,14 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
   }, Effect.scoped)
 })
 
-/** The models that the plan may ask, the first one in front. A resumed plan leaves out the models that have failed already. */
+/** The models that a plan with this request may ask, the first one in front. */
+export const chainOf = ({ preferences }: ResolvedRequest, config: PlansConfig["Service"]): ReadonlyArray<string> => {
+  const first = preferences.model ?? config.model
+  return [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
+}
+
+/** Those of the plan. A resumed one leaves out the models that have failed already. */
 const modelsOf = ({ request, model }: PlanStart, config: PlansConfig["Service"]): ReadonlyArray<string> => {
-  const first = request.preferences.model ?? config.model
-  const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
+  const chain = chainOf(request, config)
   return chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
 }

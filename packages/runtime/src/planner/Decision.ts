@@ -17,18 +17,22 @@ const stopReasons: Record<FinishReason, StopReason> = {
   pause: "pause"
 }
 
-type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_tokens">
+type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_tokens" | "max_cost_usd">
+
+/** How much of its limits a plan has used. `knownCost` is in US dollars, without what has no price. */
+type Used = Pick<Progress, "steps" | "tool_calls" | "usage"> & { readonly knownCost: number }
 
 /** Why the next step gets no tools, if so. */
 export const withheld = (
-  { steps, tool_calls, usage }: Pick<Progress, "steps" | "tool_calls" | "usage">,
-  { max_steps, max_tool_calls, max_total_tokens = Infinity }: Limits,
+  { knownCost, steps, tool_calls, usage }: Used,
+  { max_cost_usd = Infinity, max_steps, max_tool_calls, max_total_tokens = Infinity }: Limits,
   { mayCall, isLooping, left }: { readonly mayCall: boolean; readonly isLooping: boolean; readonly left: Allowance }
 ): StopReason | undefined => {
   if (!mayCall) return undefined
   if (isLooping) return "loop"
   if (tool_calls >= max_tool_calls || left.toolCalls <= 0) return "max_tool_calls"
   if (usage.input_tokens + usage.output_tokens >= max_total_tokens || left.tokens <= 0) return "max_total_tokens"
+  if (knownCost >= max_cost_usd || left.costUsd <= 0) return "max_cost"
   return steps >= max_steps ? "max_steps" : undefined
 }
 

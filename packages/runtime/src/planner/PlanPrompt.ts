@@ -1,3 +1,4 @@
+import { addCost } from "@bowline/domain/plan/Usage"
 import { ContextOverflow, ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
@@ -65,6 +66,23 @@ export class PlanPrompt {
       if (tokens <= maxTokens) return
       const message = `The next request has about ${tokens} tokens, more than the ${maxTokens} of ${name}`
       return yield* new PlannerError({ code: "budget_exceeded", message, data: { estimated_tokens: tokens } })
+    })
+  }
+
+  /** Fails if the next request alone may cost more than this limit, which is called `name`: its prompt, and the longest answer of the model. */
+  affordable(maxUsd: number, name: string): Effect.Effect<void, PlannerError> {
+    const { outputLimit = 0, price } = this.#limits()
+    if (maxUsd === Infinity || price === undefined) return Effect.void
+    const costOf = (tokens: number) => addCost((tokens * price.input + outputLimit * price.output) / 1_000_000, 0) ?? 0
+    if (costOf(this.#atMost()) <= maxUsd) return Effect.void
+    return Effect.gen({ self: this }, function* () {
+      const tokens = yield* this.#estimate()
+      const cost = costOf(tokens)
+      if (cost <= maxUsd) return
+      const size = `about ${tokens} tokens, and up to ${outputLimit} of the answer`
+      const message = `The next request alone may cost ${cost} US dollars (${size}), more than the ${maxUsd} of ${name}`
+      const data = { estimated_tokens: tokens, estimated_cost_usd: cost }
+      return yield* new PlannerError({ code: "budget_exceeded", message, data })
     })
   }
 

@@ -87,6 +87,7 @@ export class PlanRun {
   #counts: Omit<Progress, "model">
   #step: StepState | undefined
   #day: string
+  #knownCost: number
   #hasSpoken: boolean
   #ending: Ending | undefined
   #tell: (ending: Ending) => void = () => undefined
@@ -102,6 +103,7 @@ export class PlanRun {
     this.#day = fromMillis(given.createdAt).slice(0, 10)
     this.tasks = new PlanTasks({ journal, uuid, isOverdue, measureCall })
     this.#hasSpoken = resumed !== undefined
+    this.#knownCost = resumed?.knownCost ?? 0
     this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
     if (resumed === undefined) return
     for (const { decision, tool } of resumed.waits.values()) {
@@ -147,6 +149,11 @@ export class PlanRun {
 
   get progress(): Progress {
     return { ...this.#counts, model: this.model }
+  }
+
+  /** US dollars, without what has no price. */
+  get knownCost(): number {
+    return this.#knownCost
   }
 
   /** Charges this day with what the plan uses from now on. */
@@ -267,6 +274,7 @@ export class PlanRun {
     const used = this.#step?.takeUsage()
     if (used === undefined) return
     const { step, attempt, model, usage, cost_usd } = used
+    this.#knownCost += cost_usd ?? 0
     this.count({
       usage: Usage.add(this.#counts.usage, usage),
       cost_usd: Usage.addCost(this.#counts.cost_usd, cost_usd)

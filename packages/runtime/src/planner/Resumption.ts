@@ -22,6 +22,8 @@ export interface Attempts {
 /** How far another process has brought a plan. */
 export interface Resumed {
   readonly progress: Progress
+  /** What it has cost in US dollars, without what has no price. */
+  readonly knownCost: number
   /** The stage in which it waited for somebody; null if it did not. */
   readonly waitedIn: Stage | null
   /** Whether its question is in the history. */
@@ -167,6 +169,7 @@ export const read = ({
   const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
   return {
     progress: { model, steps, tool_calls, retries, usage, cost_usd },
+    knownCost: cost_usd ?? 0,
     waitedIn: stageOf(waits.filter(({ settlement }) => settlement === undefined)),
     isAsked: has("plan") || has("step"),
     attempts: has("step") && !isAnswered(steps, tail) ? attemptsOf(tail) : undefined,

@@ -44,6 +44,8 @@ interface Next {
   readonly before: Attempts | undefined
 }
 
+const used = ({ knownCost, progress }: PlanRun) => ({ ...progress, knownCost })
+
 const unbounded = { contextWindow: Infinity }
 
 const afresh: Next = { corrections: [], isRepair: false, before: undefined }
@@ -135,9 +137,11 @@ export class StepLoop {
     yield* prompt.fit
     yield* prompt.within(preferences.max_total_tokens ?? Infinity, "preferences.max_total_tokens")
     yield* prompt.within(left.tokensPerDay, `the daily budget of ${run.given.caller}`)
+    yield* prompt.affordable(preferences.max_cost_usd ?? Infinity, "preferences.max_cost_usd")
+    yield* prompt.affordable(left.mostUsd, `the budget of ${run.given.caller}`)
     if (before === undefined) run.count({ steps: run.progress.steps + 1 })
     const { steps } = run.progress
-    const withholding = withheld(run.progress, preferences, {
+    const withholding = withheld(used(run), preferences, {
       mayCall: tools.size > 0 || this.#hasCalled,
       isLooping: loop.isExhausted,
       left
@@ -196,7 +200,7 @@ export class StepLoop {
   #mayGoOn(left: DailyAllowance.Allowance): boolean {
     const { loop } = this.#conversation
     const { preferences } = this.#run.given.request
-    return withheld(this.#run.progress, preferences, { mayCall: true, isLooping: loop.isExhausted, left }) === undefined
+    return withheld(used(this.#run), preferences, { mayCall: true, isLooping: loop.isExhausted, left }) === undefined
   }
 
   /**

@@ -40,13 +40,19 @@ export type FilePermission = typeof FilePermission.Type
 
 const perDay = Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000_000_000 })))
 
-/** What a caller may use up on one day. */
-const FileBudget = Schema.Struct({ tokens_per_day: perDay, tool_calls_per_day: perDay }).check(
+const dollars = Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000_000 })))
+
+const limits = {
+  tokens_per_day: perDay,
+  tool_calls_per_day: perDay,
+  cost_usd_per_day: dollars,
+  cost_usd_per_month: dollars
+}
+
+/** What a caller may use up on one day, and in one month. */
+const FileBudget = Schema.Struct(limits).check(
   Schema.makeFilter(
-    ({ tokens_per_day, tool_calls_per_day }) =>
-      tokens_per_day !== undefined ||
-      tool_calls_per_day !== undefined ||
-      "Expected tokens_per_day, tool_calls_per_day, or both of them"
+    (given) => Object.keys(given).length > 0 || `Expected one of ${Object.keys(limits).join(", ")}, or several of them`
   )
 )
 

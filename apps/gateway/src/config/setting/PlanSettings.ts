@@ -1,6 +1,16 @@
 import { Schema } from "effect"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, durationOrNever, globs, integer, model, models, secretKey, trueOrFalse } from "./SettingText.ts"
+import {
+  duration,
+  durationOrNever,
+  globs,
+  integer,
+  model,
+  models,
+  oneOf,
+  secretKey,
+  trueOrFalse
+} from "./SettingText.ts"
 
 /** How plans run, and which models they use. */
 export const planSettings = {
@@ -138,6 +148,11 @@ export const planSettings = {
     path: ["plans", "resume"],
     default: "true",
     doc: "whether plans are resumed after their process has died; otherwise they end `interrupted`"
+  }),
+  unknownPrice: setting(oneOf(["refuse", "ignore"]), {
+    path: ["plans", "unknown_price"],
+    default: "refuse",
+    doc: "what becomes of a request with a [limit in money](#budgets) for a model of unknown price: 400, or what it uses of that model counts as nothing"
   })
 }
 

@@ -36,6 +36,7 @@ const finishReasons: Record<StopReason, "stop" | "length" | "content_filter"> = 
   max_steps: "length",
   max_tool_calls: "length",
   max_total_tokens: "length",
+  max_cost: "length",
   max_tokens: "length",
   loop: "length",
   content_filter: "content_filter",

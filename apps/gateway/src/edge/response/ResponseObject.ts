@@ -19,6 +19,7 @@ const incompleteReasons: Record<StopReason, "max_output_tokens" | "content_filte
   max_steps: "max_output_tokens",
   max_tool_calls: "max_output_tokens",
   max_total_tokens: "max_output_tokens",
+  max_cost: "max_output_tokens",
   max_tokens: "max_output_tokens",
   loop: "max_output_tokens",
   content_filter: "content_filter",

@@ -37,6 +37,9 @@ const hasStopped = (
       return areCallsSpent(observed, plan, end)
     case "max_total_tokens":
       return isSpent(observed, plan, end)
+    // No scenario has a limit in money.
+    case "max_cost":
+      return false
     case "loop":
       return sameCalls(observed, plan) >= Math.min(pairs, repeats)
     default:
