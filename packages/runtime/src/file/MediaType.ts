@@ -47,7 +47,7 @@ const mismatch = (said: string, are: string) =>
 export const decide = (said: string, found: ReadonlyArray<string>, isUtf8: boolean): string | FileRefused => {
   const exact = found.find(isExact)
   if (exact !== undefined) return isUnsaid(said) || said === exact ? exact : mismatch(said, exact)
-  if (isUnsaid(said)) return isUtf8 ? "text/plain" : (found[0] ?? "application/octet-stream")
+  if (isUnsaid(said)) return isUtf8 ? "text/plain" : (found.find((type) => !isText(type)) ?? "application/octet-stream")
   if (isText(said)) return isUtf8 ? said : mismatch(said, "not text in UTF-8")
   if (isExact(said)) return mismatch(said, found[0] ?? (isUtf8 ? "text" : "something else"))
   if (isUtf8) return familyOf(said) === "application" ? said : mismatch(said, "text")

@@ -43,6 +43,8 @@ describe("a file that comes", () => {
       assert.strictEqual(typeOf(said, text("BMW builds cars")), "text/plain")
       assert.strictEqual(typeOf(said, zip), "application/zip")
       assert.strictEqual(typeOf(said, noise), "application/octet-stream")
+      // The magic number of JSON is a bracket.
+      assert.strictEqual(typeOf(said, Buffer.concat([text("["), noise])), "application/octet-stream")
     }
   })
 
