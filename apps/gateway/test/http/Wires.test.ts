@@ -12,8 +12,6 @@ import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, noFinish, refuse, say, type TurnMove } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { join } from "node:path"
-import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "./RunningGateway.ts"
 
 type End = readonly [stop_reason: string, end: TurnMove, requests: number]
@@ -49,8 +47,8 @@ const wires: ReadonlyArray<Wire> = [
 ]
 
 interface More {
-  readonly skills?: ReadonlyArray<{ readonly id: string }>
-  readonly settings?: Readonly<Record<string, string>>
+  /** Those of each agent. */
+  readonly skills?: ReadonlyArray<ReadonlyArray<{ readonly id: string }>>
 }
 
 /** Asks a gateway whose provider speaks this wire, and that retries nothing. */
@@ -58,10 +56,11 @@ const ask = Effect.fnUntraced(
   function* ({ host, settings }: Wire, script: Script, preferences: object = {}, more: More = {}) {
     const provider = yield* (yield* Network).serve(yield* host.make(script))
     const peer = yield* ScriptedPeer.serve({ acts: [completes("hi")] })
-    const { url } = yield* start([], { ...settings(provider.url), BOWLINE_MAX_RETRIES: "0", ...more.settings })
-    const agents = [
-      { name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: more.skills ?? [{ id: "ask" }] }
-    ]
+    const { url } = yield* start([], { ...settings(provider.url), BOWLINE_MAX_RETRIES: "0" })
+    const agents = (more.skills ?? [[{ id: "ask" }]]).map((skills, index) => {
+      const name = index === 0 ? "bob" : `bob${index}`
+      return { name, endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills }
+    })
     const { body } = yield* post(`${url}/plan`, { question: "?", agents, preferences })
     const history = yield* send(`${url}/sessions/${String(body["session_id"])}/messages`)
     const requests = (yield* provider.requests.all).length
@@ -71,11 +70,11 @@ const ask = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** Finds, declares and calls three of 64 tools. */
+/** Finds, declares and calls three of 1,000 tools. */
 const three: Script = ({ messages, tools }) => {
   const names = tools.map(({ name }) => name)
   if (names.length === 1)
-    return ["7", "21", "42"].map((knot) => callTool("find_tools", { query: `knot ${knot}`, limit: 1 }))
+    return ["7", "421", "999"].map((knot) => callTool("find_tools", { query: `knot ${knot}`, limit: 1 }))
   const called = messages.filter(({ role }) => role === "tool").length
   return called > 3 ? [say(names.join())] : names.slice(1).map((name) => callTool(name, { input: "hi" }))
 }
@@ -104,12 +103,12 @@ describe.each(wires)("over $name", (wire) => {
     })
   )
 
-  it.live("a plan with more tools than are declared finds three of them, and calls them", () =>
+  it.live("a plan with 1,000 tools finds three of them, and calls them", () =>
     Effect.gen(function* () {
-      const skills = Array.from({ length: 64 }, (_, index) => ({ id: `knot-${index}` }))
-      const folder = yield* folderOf({ "gateway.yaml": "tools: { declare_at_most: 63 }" })
-      const settings = { BOWLINE_CONFIG: join(folder, "gateway.yaml") }
-      const { body, sends } = yield* ask(wire, three, {}, { skills, settings })
+      const skills = Array.from({ length: 20 }, (_, agent) =>
+        Array.from({ length: 50 }, (_, index) => ({ id: `knot-${50 * agent + index}` }))
+      )
+      const { body, sends } = yield* ask(wire, three, {}, { skills })
       assert.deepInclude(body["final"] ?? body, { stop_reason: "stop" })
       assert.strictEqual(sends, 3)
     }).pipe(Effect.scoped)

@@ -152,6 +152,9 @@ const isGiven = ({ given }: Observed, { ended, result, state, task_id }: Ended):
       task === task_id && content === result && (accepted?.order ?? Infinity) < ended.order
   )
 
+/** The tools that the gateway brings itself: nobody sees their calls. */
+const ownTools: ReadonlySet<string> = new Set(["find_tools", "load_recipe", "wait"])
+
 const isOfClient = ({ tool }: Ended): boolean => clientTools.some(({ name }) => name === tool)
 
 /** The writes with which the call has begun to wait for somebody. */
@@ -176,7 +179,7 @@ const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEn
   const isOfTool = made.some((one) => isResult(one, call)) || isGiven(observed, call)
   switch (call.state) {
     case "completed":
-      return isOfTool || (made.length === 0 && isRepeat(observed, plan, call))
+      return isOfTool || ownTools.has(call.tool) || (made.length === 0 && isRepeat(observed, plan, call))
     case "interrupted":
       // It ends with its plan.
       return end?.order === call.ended.order && end.outcome.state !== "completed"
