@@ -62,7 +62,10 @@ const request = (
   return wait
 }
 
-const refused = ({ input, part, tool }: Ready, why: string, code?: "effect_unknown"): Prepared => ({
+/** A call that is not made, or one that cannot be made. */
+type Unmade = Exclude<Prepared, { readonly _tag: "Begun" }>
+
+const refused = ({ input, part, tool }: Unmade, why: string, code?: "effect_unknown"): Prepared => ({
   _tag: "Refused",
   part,
   tool,
@@ -72,8 +75,13 @@ const refused = ({ input, part, tool }: Ready, why: string, code?: "effect_unkno
   ...(code !== undefined && { code })
 })
 
-const rejected = (call: Ready, { by, note }: GivenDecision): Prepared =>
-  refused(call, `${by} rejected it${note === undefined ? "" : `. ${by} says: ${note}`}`)
+/** What becomes of a call about which somebody, or nobody in time, has decided so; undefined if it is approved. */
+const rejected = (call: Unmade, settlement: Settlement): Prepared | undefined => {
+  if (settlement.given === undefined) return refused(call, "nobody has decided about it in time.")
+  const { by, decision, note } = decisionOf(settlement)
+  if (decision === "approve") return undefined
+  return refused(call, `${by} rejected it${note === undefined ? "" : `. ${by} says: ${note}`}`)
+}
 
 /** Lets an approved call pass, if its tool is the one that was shown: another process may have asked for the approval, before the tool changed. */
 const approved = (call: Ready, { given, tool_digest }: Settlement): Prepared => {
@@ -134,10 +142,12 @@ export const make = (parts: Parts) =>
     const wait = resumed?.waits.get(task_id)
     const earlier = resumed?.approvals.get(task_id)
     if (call._tag === "Refused") {
-      // Its tool is gone since somebody has decided about it, which is told all the same.
-      const decided = earlier !== undefined && earlier.decision === undefined && run.inbox.settlementOf(task_id)
-      if (decided) tell(run, decided)
-      return call
+      if (earlier === undefined) return call
+      // Its tool is gone since somebody has decided about it, which holds and is told all the same.
+      const untold = earlier.decision === undefined ? run.inbox.settlementOf(task_id) : undefined
+      if (untold !== undefined) tell(run, untold, markOf(wait?.mark))
+      const decided = untold ?? wait?.settlement
+      return (decided && rejected(call, decided)) ?? call
     }
     if (call._tag === "Begun") return withInput(call, wait?.decision)
     const limit = limitOf(call.tool, run, parts.timeoutMs)
@@ -184,9 +194,8 @@ const tell = ({ given: { journal }, inbox }: PlanRun, settlement: Settlement, do
 }
 
 const resolve = (run: PlanRun, call: Ready, settlement: Settlement, follows?: TaskId): Prepared => {
-  const decision = decisionOf(settlement)
-  if (settlement.given === undefined) return refused(call, "nobody has decided about it in time.")
-  if (decision.decision === "reject") return rejected(call, decision)
+  const rejection = rejected(call, settlement)
+  if (rejection !== undefined) return rejection
   remember(run, call, settlement)
   return approved(follows === undefined ? call : { ...call, follows }, settlement)
 }

@@ -10,6 +10,7 @@ import { Effect, Fiber, Latch, Layer, Result } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
 import { keyOf } from "../../src/planner/CallEffect.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
+import { LocalTools } from "../../src/tool/LocalTools.ts"
 import { inPlace, SchemaChecks } from "../../src/tool/SchemaChecks.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { bob } from "../plan/Bob.ts"
@@ -200,6 +201,52 @@ describe("a call that has an effect", () => {
         assert.lengthOf(paid, 1)
       })
     )
+  })
+
+  it.effect("is rejected, and taken as done, also where the next process has no such tool any more", () => {
+    const paid: Array<string> = []
+    const tool = {
+      name: "pay",
+      kind: "local",
+      agent: null,
+      endpoint: null,
+      skill: null,
+      description: "Pays",
+      inputSchema: schema,
+      timeoutMs: 1_000,
+      isIdempotent: false,
+      isPolling: false,
+      approval: undefined,
+      effect: { key: ["/order"], scope: "caller" },
+      identify: Effect.succeed(null),
+      call: ({ taskId }: { readonly taskId: string }) => {
+        paid.push(taskId)
+        return Effect.never
+      }
+    } as const
+    const pays = callTool("pay", { order: "7" })
+    const stays = { question: "?", preferences: { on_disconnect: "continue" } }
+    const done = [say("done")]
+    return Effect.gen(function* () {
+      const withTool = Effect.provideService(LocalTools, [tool])
+      const first = yield* withTool(mortal({ script: [[pays], done, [pays]] }))
+      yield* first.on(post(stays))
+      yield* pass("2 seconds")
+      const { plan_id } = yield* askAndKill(first)
+      const second = yield* mortal({ script: [done] })
+      const [asked] = (yield* second.plans.approvals(anonymous, { limit: 10 })).items
+      assert.strictEqual(asked?.why, "maybe_done")
+      const by = { caller: anonymous, isAdmin: false }
+      yield* second.plans.decide(by, asked ?? noCall(), { decision: "reject", note: "I have looked" })
+      const events = yield* replayed(second, plan_id)
+      assert.deepInclude(single(events, "task.finished"), { state: "rejected" })
+      assert.match(single(events, "task.finished").error?.message ?? "", /I have looked/)
+      second.kill()
+      const third = yield* withTool(mortal({ script: [[pays], done] }))
+      const { frames } = yield* third.on(post(stays))
+      assert.strictEqual(single(yield* readAll(frames), "task.finished").repeat_of, paid[0])
+      assert.lengthOf(paid, 1)
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
   })
 
   it.effect("is rejected where nobody may be asked", () => {
