@@ -118,6 +118,7 @@ const askPeer = Effect.fnUntraced(function* (
     input,
     taskId: task_id,
     resumes: { taskId, contextId },
+    isInquiry: true,
     isHandedOver: () => true,
     onEvent: () => Effect.void,
     // What the task asks is no business of this call.

@@ -125,7 +125,7 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
     effect: skill.effect,
     approval: skill.approval,
     identify: identify(peers, agent),
-    call: ({ ask, asked, onEvent, ...call }) =>
+    call: ({ ask, asked, isInquiry = false, onEvent, ...call }) =>
       Effect.suspend(() => {
         const continues = call.resumes === undefined ? left.take(agent, skill) : null
         let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
@@ -140,7 +140,7 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
             }
           )
           .pipe(
-            Effect.map((result) => leave(fromResult(result), accepted)),
+            Effect.map((result) => (isInquiry ? fromResult(result) : leave(fromResult(result), accepted))),
             Effect.catchTag("PeerError", (error) =>
               Effect.sync(() => {
                 const failed = fromError(error)

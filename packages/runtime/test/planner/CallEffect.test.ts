@@ -27,19 +27,25 @@ const pay = (order: string, note = "") => callTool("bob_pay", { order, note })
 const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" | Latch.Latch>) => {
   const paid: Array<string> = []
   /** What it says of the tasks that it has named, when somebody asks. It names none if there is nothing to say. */
-  const answers: Array<"paid" | "failed" | "works"> = []
+  const answers: Array<"paid" | "failed" | "works" | "asks"> = []
+  const continued: Array<string | null | undefined> = []
   const asked: Array<string> = []
   const keys: Array<string | undefined> = []
-  const call: PeerClient["Service"]["call"] = ({ idempotencyKey, input, isHandedOver, resumes, taskId }, onEvent) =>
+  const call: PeerClient["Service"]["call"] = (
+    { continues, idempotencyKey, input, isHandedOver, resumes, taskId },
+    onEvent
+  ) =>
     Effect.gen(function* () {
       if (resumes !== undefined) {
         asked.push(`${resumes.taskId} of ${taskId}, ${isHandedOver?.() === true ? "left alone" : "cancelled"}`)
         const said = answers[asked.length - 1] ?? "paid"
         if (said === "works") return yield* Effect.never
         const known = { content: "the receipt", verified: "unknown" } as const
+        if (said === "asks") return { ...known, state: "input-required" as const }
         return { ...known, state: said === "paid" ? ("completed" as const) : ("failed" as const) }
       }
       keys.push(idempotencyKey)
+      continued.push(continues?.taskId)
       if (answers.length > 0) yield* onEvent({ _tag: "Accepted", remoteTaskId: "remote", remoteContextId: null })
       const act = acts[paid.length] ?? "pays"
       paid.push(typeof input["order"] === "string" ? input["order"] : "")
@@ -52,7 +58,7 @@ const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" 
       if (act !== "pays") yield* act.await
       return { ...done, state: "completed" as const }
     })
-  return { paid, asked, keys, answers, peers: { call } }
+  return { paid, asked, keys, continued, answers, peers: { call } }
 }
 
 const run = Effect.fnUntraced(function* (body: object = {}) {
@@ -280,6 +286,22 @@ describe("a call that has an effect", () => {
         assert.strictEqual((yield* finish()).first.repeat_of, before)
         assert.deepStrictEqual(bank.asked, [`remote of ${before}, left alone`])
         assert.lengthOf(bank.paid, 1)
+      })
+    )
+  })
+
+  it.effect("leaves the task of the one before alone, which its peer asks something, for later calls, too", () => {
+    const bank = counting("hangs")
+    bank.answers.push("asks")
+    return within(
+      bank,
+      [[pay("7")], [say("done")], [pay("7")], [pay("8")], [say("done")]],
+      Effect.gen(function* () {
+        yield* timeOut
+        const { finished } = yield* finish({ session_id: "another", preferences: { approval: "never" } })
+        assert.strictEqual(finished[0]?.error?.code, "effect_unknown")
+        assert.strictEqual(finished[1]?.state, "completed")
+        assert.deepStrictEqual(bank.continued, [undefined, undefined])
       })
     )
   })

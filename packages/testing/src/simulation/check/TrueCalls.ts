@@ -161,13 +161,23 @@ const isOfClient = ({ tool }: Ended): boolean => clientTools.some(({ name }) => 
 const waitsOf = ({ commits }: Observed, { task_id }: Ended) =>
   commits.filter(({ changes }) => changes.some((change) => change._tag === "WaitOpened" && change.task_id === task_id))
 
+const sessionOf = ({ plans }: Observed, { plan }: ObservedCall): string | undefined =>
+  plans.find(({ name }) => name === plan)?.plan.session_id
+
 /** Whether the call was not made, as it is told, since an earlier one has done the same: it has the result of that. */
 const isRepeat = (observed: Observed, plan: ObservedPlan, { result, task_id }: Ended): boolean =>
   eventsOf(plan).some(({ data, event }) => {
     if (event !== "task.finished" || data.task_id !== task_id || data.repeat_of === undefined) return false
     const { repeat_of } = data
     const isOf = (one: { readonly task_id: TaskId }) => one.task_id === repeat_of
-    const isSaid = observed.calls.some((one) => isOf(one) && one.result !== undefined && result === one.result.content)
+    const [made] = observed.calls.filter(isOf)
+    // A task that its peer has handed back answers whoever goes on with it: a later call of its session.
+    const isWithin = (one: ObservedCall) =>
+      isOf(one) ||
+      (made?.remote_task_id != null &&
+        one.remote_task_id === made.remote_task_id &&
+        sessionOf(observed, one) === sessionOf(observed, made))
+    const isSaid = observed.calls.some((one) => isWithin(one) && result === one.result?.content)
     const isStored = observed.plans.some((other) =>
       endedOf(observed, other).some((one) => isOf(one) && one.result === result)
     )
