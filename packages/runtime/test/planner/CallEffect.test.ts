@@ -1,5 +1,4 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -9,57 +8,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Layer, Result } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
 import { keyOf } from "../../src/planner/CallEffect.ts"
-import type { PeerClient } from "../../src/remote/PeerClient.ts"
-import { LocalTools } from "../../src/tool/LocalTools.ts"
-import { inPlace, SchemaChecks } from "../../src/tool/SchemaChecks.ts"
-import * as MemoryStore from "../../src/memory/MemoryStore.ts"
-import { bob } from "../plan/Bob.ts"
-import { askAndKill, mortal, replayed } from "../plan/Mortal.ts"
-
-const schema = { type: "object", properties: { order: { type: "string" }, note: { type: "string" } } }
-const effect = { key: ["/order"], scope: "caller" }
-const checks = Layer.succeed(SchemaChecks, inPlace)
-const skills = [{ id: "pay", input_schema: schema, effect }]
-const bank = { ...bob, skills }
-const pay = (order: string, note = "") => callTool("bob_pay", { order, note })
-
-/** A bank that counts what it was asked to pay. `hangs` never answers, `refuses` was never reached, `fails` says that it failed. */
-const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" | Latch.Latch>) => {
-  const paid: Array<string> = []
-  /** What it says of the tasks that it has named, when somebody asks. It names none if there is nothing to say. */
-  const answers: Array<"paid" | "failed" | "works" | "asks"> = []
-  const continued: Array<string | null | undefined> = []
-  const asked: Array<string> = []
-  const keys: Array<string | undefined> = []
-  const call: PeerClient["Service"]["call"] = (
-    { continues, idempotencyKey, input, isHandedOver, resumes, taskId },
-    onEvent
-  ) =>
-    Effect.gen(function* () {
-      if (resumes !== undefined) {
-        asked.push(`${resumes.taskId} of ${taskId}, ${isHandedOver?.() === true ? "left alone" : "cancelled"}`)
-        const said = answers[asked.length - 1] ?? "paid"
-        if (said === "works") return yield* Effect.never
-        const known = { content: "the receipt", verified: "unknown" } as const
-        if (said === "asks") return { ...known, state: "input-required" as const }
-        return { ...known, state: said === "paid" ? ("completed" as const) : ("failed" as const) }
-      }
-      keys.push(idempotencyKey)
-      continued.push(continues?.taskId)
-      if (answers.length > 0) yield* onEvent({ _tag: "Accepted", remoteTaskId: "remote", remoteContextId: null })
-      const act = acts[paid.length] ?? "pays"
-      paid.push(typeof input["order"] === "string" ? input["order"] : "")
-      const done = { content: `paid ${paid.length}`, verified: "unknown" } as const
-      if (act === "hangs") return yield* Effect.never
-      if (act === "fails") return { ...done, state: "failed" as const }
-      if (act === "refuses") {
-        return yield* new PeerError({ reason: new Unreachable({ message: "refused", code: "ECONNREFUSED" }) })
-      }
-      if (act !== "pays") yield* act.await
-      return { ...done, state: "completed" as const }
-    })
-  return { paid, asked, keys, continued, answers, peers: { call } }
-}
+import { bank, checks, counting, pay } from "./CountingBank.ts"
 
 const run = Effect.fnUntraced(function* (body: object = {}) {
   const { frames, plan_id } = yield* post({ question: "?", agents: [bank], ...body })
@@ -209,52 +158,6 @@ describe("a call that has an effect", () => {
     )
   })
 
-  it.effect("is rejected, and taken as done, also where the next process has no such tool any more", () => {
-    const paid: Array<string> = []
-    const tool = {
-      name: "pay",
-      kind: "local",
-      agent: null,
-      endpoint: null,
-      skill: null,
-      description: "Pays",
-      inputSchema: schema,
-      timeoutMs: 1_000,
-      isIdempotent: false,
-      isPolling: false,
-      approval: undefined,
-      effect: { key: ["/order"], scope: "caller" },
-      identify: Effect.succeed(null),
-      call: ({ taskId }: { readonly taskId: string }) => {
-        paid.push(taskId)
-        return Effect.never
-      }
-    } as const
-    const pays = callTool("pay", { order: "7" })
-    const stays = { question: "?", preferences: { on_disconnect: "continue" } }
-    const done = [say("done")]
-    return Effect.gen(function* () {
-      const withTool = Effect.provideService(LocalTools, [tool])
-      const first = yield* withTool(mortal({ script: [[pays], done, [pays]] }))
-      yield* first.on(post(stays))
-      yield* pass("2 seconds")
-      const { plan_id } = yield* askAndKill(first)
-      const second = yield* mortal({ script: [done] })
-      const [asked] = (yield* second.plans.approvals(anonymous, { limit: 10 })).items
-      assert.strictEqual(asked?.why, "maybe_done")
-      const by = { caller: anonymous, isAdmin: false }
-      yield* second.plans.decide(by, asked ?? noCall(), { decision: "reject", note: "I have looked" })
-      const events = yield* replayed(second, plan_id)
-      assert.deepInclude(single(events, "task.finished"), { state: "rejected" })
-      assert.match(single(events, "task.finished").error?.message ?? "", /I have looked/)
-      second.kill()
-      const third = yield* withTool(mortal({ script: [[pays], done] }))
-      const { frames } = yield* third.on(post(stays))
-      assert.strictEqual(single(yield* readAll(frames), "task.finished").repeat_of, paid[0])
-      assert.lengthOf(paid, 1)
-    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
-  })
-
   it.effect("is rejected where nobody may be asked", () => {
     const { paid, ...rest } = counting("hangs")
     return within(
@@ -356,23 +259,6 @@ describe("a call that has an effect", () => {
         assert.notStrictEqual(other, first)
       })
     )
-  })
-
-  it.effect("stays in doubt where a dead process has made it, though its repetition by the next one never left", () => {
-    const before = counting("hangs")
-    const behind = counting("refuses")
-    const agents = [{ ...bank, skills: skills.map((skill) => ({ ...skill, idempotent: true })) }]
-    return Effect.gen(function* () {
-      const first = yield* mortal({ script: [[pay("7")]], peers: before.peers })
-      const second = yield* mortal({ script: [[say("done")], [pay("7")], [say("done")]], peers: behind.peers })
-      const { plan_id } = yield* askAndKill(first, { agents })
-      const ended = single(yield* replayed(second, plan_id), "task.finished")
-      assert.strictEqual(ended.error?.code, "unreachable")
-      assert.deepStrictEqual([before.paid, behind.paid], [["7"], ["7"]])
-      const { frames } = yield* second.on(post({ question: "?", agents, preferences: { approval: "never" } }))
-      assert.strictEqual(single(yield* readAll(frames), "task.finished").error?.code, "effect_unknown")
-      assert.lengthOf(behind.paid, 1)
-    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, checks)))
   })
 
   it.effect("is what the operator says of the tool, whatever the tool says itself", () => {
