@@ -129,6 +129,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "file",
     "session",
     "plan",
+    "schedule",
     "SqlStore.ts",
     "SqlPlans.ts"
   ]

@@ -18,6 +18,8 @@ import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import * as Firings from "@bowline/runtime/unstable/schedule/Firings"
+import { Schedules } from "@bowline/runtime/unstable/schedule/Schedules"
 import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
@@ -35,6 +37,7 @@ import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import { Targets } from "./push/Targets.ts"
 import { Webhooks } from "./push/Webhooks.ts"
+import * as FiringCallers from "./http/FiringCallers.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 import * as PageFiles from "./page/PageFiles.ts"
@@ -178,6 +181,12 @@ const push = (config: Config) =>
     ])
   )
 
+/** The schedules of callers, and what fires them. */
+const schedules = ({ plans }: Config) =>
+  Layer.merge(Schedules.layer, Layer.provide(Firings.layer, FiringCallers.layer)).pipe(
+    Layer.provide(Layer.succeed(PlansConfig, plans))
+  )
+
 /**
  * Ends the plans while their callers are still connected. It is built on top of the server, so it closes first: the server
  * would cut the streams.
@@ -247,6 +256,7 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     Layer.provideMerge(Layer.provideMerge(addresses(config), HttpGateway.server)),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
+    Layer.provideMerge(schedules(config)),
     Layer.provideMerge(runtime(config, plans)),
     Layer.provide([
       Layer.succeed(GatewayConfig, config),

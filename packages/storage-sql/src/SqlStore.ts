@@ -27,6 +27,7 @@ import * as SqlFileStore from "./file/SqlFileStore.ts"
 import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
+import * as SqlScheduleStore from "./schedule/SqlScheduleStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
 import * as SqlSessionStore from "./session/SqlSessionStore.ts"
 
@@ -109,6 +110,7 @@ const allStores = (options: Options) =>
     SqlFileStore.layer,
     SqlOverviewStore.layer,
     SqlInboxStore.layer,
+    SqlScheduleStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
     Layer.provideMerge(SqlCredentialStore.layer, SqlGatewayId.layer),

@@ -205,6 +205,7 @@ const plansOf = ({ file, models, sources, values }: Reading, changeable: () => C
   streamGrace: values.streamGrace,
   takeoverGrace: values.takeoverGrace,
   parkAfter: values.parkAfter,
+  scheduleMin: values.scheduleMin,
   contextWindow: values.contextWindow,
   firstTokenTimeout: values.firstTokenTimeout,
   idleTimeout: values.idleTimeout,

@@ -7,9 +7,11 @@ import type {
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
+  NameTaken,
   NotAccepting,
   NotFound,
-  SessionBusy
+  SessionBusy,
+  TooManySchedules
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { formatPath } from "@bowline/protocol/unstable/api/Issues"
@@ -122,9 +124,11 @@ export type Refusal =
   | EventsExpired
   | FileRefused
   | IdempotencyConflict
+  | NameTaken
   | NotAccepting
   | NotFound
   | StorageError
+  | TooManySchedules
 
 /** Why a request is refused, in the words of the gateway. */
 export const toRefused = (refusal: Refusal): Refused => {
@@ -152,6 +156,10 @@ export const toRefused = (refusal: Refusal): Refused => {
       return new Refused({ code: "events_expired", detail: refusal.message })
     case "IdempotencyConflict":
       return new Refused({ code: "idempotency_conflict", detail: refusal.message })
+    case "NameTaken":
+      return new Refused({ code: "name_taken", detail: refusal.message })
+    case "TooManySchedules":
+      return new Refused({ code: "too_many_schedules", detail: refusal.message })
     case "NotFound":
       return new Refused({ code: "not_found", detail: refusal.message })
     case "NotAccepting":

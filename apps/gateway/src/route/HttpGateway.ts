@@ -30,6 +30,7 @@ import * as OverviewRoutes from "./OverviewRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
 import * as PresetRoutes from "./PresetRoutes.ts"
+import * as ScheduleRoutes from "./ScheduleRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
 import * as WebhookRoutes from "./WebhookRoutes.ts"
 
@@ -38,6 +39,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     PlanRoutes.layer,
     InboxRoutes.layer,
     WebhookRoutes.layer,
+    ScheduleRoutes.layer,
     EffectRoutes.layer,
     KeyRoutes.layer,
     FeedbackRoutes.layer,

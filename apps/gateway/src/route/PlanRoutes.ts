@@ -6,15 +6,14 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { ownersOf } from "../http/BearerAuthorization.ts"
+import * as ReadingAnswer from "../http/ReadingAnswer.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
-import { prefersJson, waitFor } from "../http/JsonAnswer.ts"
 import { answer } from "../http/Refusals.ts"
 import { readNothing, readSentJson } from "../http/RequestBody.ts"
 
@@ -39,7 +38,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const streams = yield* PlanStreams
-    const follower = yield* PlanFollower
+    const answerWith = yield* ReadingAnswer.make
     const findOwners = yield* ownersOf
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
@@ -58,11 +57,7 @@ export const layer = HttpApiBuilder.group(
         route,
         idempotency: same
       })
-      if (prefersJson(request.headers.accept)) {
-        return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, follower.follow(caller, reading)))
-      }
-      PlanArrival.join(reading.connect, request)
-      return SseAnswer.fromStart(reading, reading.frames)
+      return yield* answerWith(caller, reading, request)
     })
 
     return handlers

@@ -16,6 +16,7 @@ import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { Schedules } from "@bowline/runtime/unstable/schedule/Schedules"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
@@ -78,6 +79,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(FeedbackStore, {}),
       Layer.mock(FileStore, {}),
       Layer.mock(Files, {}),
+      Layer.mock(Schedules, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(OverviewStore, {}),
       Layer.mock(Sessions, {}),

@@ -10,6 +10,8 @@ import { post, send, startOn, stores } from "./RunningGateway.ts"
 
 const keys = {
   BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob",
+  // Plans stay as they are, however long the test takes.
+  BOWLINE_PARK_AFTER: "never",
   BOWLINE_SECRET_KEY: Buffer.alloc(32, 1).toString("base64")
 }
 const ann = { authorization: "Bearer key-of-ann" }
@@ -38,6 +40,11 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /files/{id}": {},
   "GET /files/{id}/content": {},
   "DELETE /files/{id}": {},
+  "GET /schedules/{id}": {},
+  "GET /schedules/{id}/firings": {},
+  "PATCH /schedules/{id}": { body: { paused: true } },
+  "POST /schedules/{id}/fire": {},
+  "DELETE /schedules/{id}": {},
   "GET /plans/{id}/inbox": {},
   "DELETE /plans/{id}/inbox/{entry_id}": {},
   "POST /plans/{id}/inbox": { body: { type: "text", text: "really?", else: "reject" } },
@@ -108,19 +115,30 @@ describe("what belongs to another caller", () => {
         form.append("file", new File(["knots"], "knots.txt", { type: "text/plain" }))
         const { body: stored } = yield* send(`${url}/files`, { method: "POST", headers: ann, body: form })
         const file = String(stored["file_id"])
+        const daily = { name: "daily", when: { every_ms: 86_400_000 }, plan: { question: "?" } }
+        const { body: made } = yield* post(`${url}/schedules`, daily, ann)
+        const schedule = String(made["schedule_id"])
         const looks = ["/plans", "/sessions", "/approvals", `/plans/${plan}`, `/sessions/${session}`].concat(
           `/plans/${String(first["plan_id"])}/events`,
           `/sessions/${session}/messages`,
           `/v1/responses/${response}`,
           `/plans/${String(first["plan_id"])}/feedback`,
-          "/files"
+          "/files",
+          "/schedules",
+          `/schedules/${schedule}/firings`
         )
         const look = Effect.forEach(looks, (path) => read(path))
         const before = yield* look
 
         const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
           const [method = "", path = ""] = operation.split(" ")
-          const others = { credentials: "openai", effects: "rigger_pay", keys: "key_of_ann", files: file }
+          const others = {
+            credentials: "openai",
+            effects: "rigger_pay",
+            keys: "key_of_ann",
+            files: file,
+            schedules: schedule
+          }
           const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }
@@ -149,7 +167,7 @@ describe("what belongs to another caller", () => {
         for (const list of ["approvals", "plans", "waiting", "usage"]) {
           assert.strictEqual((yield* send(`${url}/${list}?caller=ann`, { headers: bob })).status, 403)
         }
-        for (const list of ["plans", "sessions", "approvals", "waiting", "files"]) {
+        for (const list of ["plans", "sessions", "approvals", "waiting", "files", "schedules"]) {
           assert.include(yield* read(`/${list}`, bob), `"${list}":[]`)
         }
         // The same key and the same names are others of another caller.

@@ -11,6 +11,8 @@ import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { Targets } from "../../src/push/Targets.ts"
 import { Webhooks } from "../../src/push/Webhooks.ts"
+import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { Schedules } from "@bowline/runtime/unstable/schedule/Schedules"
 import { PushNotifications } from "../../src/edge/a2a/PushNotifications.ts"
 import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
@@ -189,6 +191,9 @@ const clientOf = (
 
 const push = Layer.merge(PushNotifications.layer, Webhooks.layer)
 
+const schedules = ({ plans }: GatewayConfig["Service"]) =>
+  Layer.provide(Schedules.layer, Layer.succeed(PlansConfig, plans))
+
 /** Callers speak HTTP to the gateway's own routes, in several protocols. */
 export const make =
   ({ keyed, open }: Configs, heard: Heard, { hasKeys, plant = Layer.empty, way }: Planted = {}) =>
@@ -203,7 +208,7 @@ export const make =
       })
     ).pipe(
       Layer.provide(Layer.provide(HttpGateway.server, plant)),
-      Layer.provide([MemoryServer.layer(site), Layer.provide(push, Targets.layer)]),
+      Layer.provide([MemoryServer.layer(site), Layer.provide(push, Targets.layer), schedules(config)]),
       Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(SecretKey, config.secretKey)])
     )
   }

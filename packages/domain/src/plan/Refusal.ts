@@ -20,6 +20,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
     | "effect"
     | "key"
     | "file"
+    | "schedule"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`
@@ -35,6 +36,20 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
 export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict") {
   override get message(): string {
     return "The Idempotency-Key came with another body before"
+  }
+}
+
+/** The caller has a schedule of this name already. */
+export class NameTaken extends Data.TaggedError("NameTaken") {
+  override get message(): string {
+    return "The caller has a schedule of this name already"
+  }
+}
+
+/** The caller has as many schedules as it may have. */
+export class TooManySchedules extends Data.TaggedError("TooManySchedules")<{ readonly limit: number }> {
+  override get message(): string {
+    return `The caller has ${this.limit} schedules, which is all it may have: delete some`
   }
 }
 

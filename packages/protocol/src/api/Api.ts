@@ -19,6 +19,7 @@ import { FeedbackApi } from "../plan/FeedbackApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
+import { SchedulesApi } from "../schedule/SchedulesApi.ts"
 import { SessionsApi } from "../session/SessionsApi.ts"
 import { UiApi } from "../ui/UiApi.ts"
 import { WebhooksApi } from "../webhook/WebhooksApi.ts"
@@ -53,6 +54,7 @@ export class Api extends HttpApi.make("bowline")
     InboxApi,
     WebhooksApi,
     FeedbackApi,
+    SchedulesApi,
     EffectsApi,
     KeysApi,
     FilesApi,

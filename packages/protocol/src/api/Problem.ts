@@ -20,6 +20,8 @@ export const problems = {
   inbox_full: { status: 409, retryable: true, title: "The inbox is full" },
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
   quota_exceeded: { status: 409, retryable: false, title: "The files are too large together" },
+  name_taken: { status: 409, retryable: false, title: "The name is taken" },
+  too_many_schedules: { status: 409, retryable: false, title: "The caller has too many schedules" },
   events_expired: { status: 410, retryable: false, title: "The events are no longer kept" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
@@ -98,6 +100,10 @@ export const EntryRefused = of("EntryRefused", "The plan does not take the entry
   "inbox_full",
   "session_busy",
   "idempotency_conflict"
+])
+export const NameTaken = of("NameTaken", "Another schedule of the caller has the name, or there are too many", [
+  "name_taken",
+  "too_many_schedules"
 ])
 export const EventsExpired = of("EventsExpired", "The plan is over for longer than its events are kept", [
   "events_expired"

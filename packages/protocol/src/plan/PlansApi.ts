@@ -35,7 +35,8 @@ export const PlanResult = Schema.Struct({
 }).annotate({ identifier: "PlanResult", description: "The plan, once it is over, or its events as they come" })
 export type PlanResult = typeof PlanResult.Type
 
-const frames = HttpApiSchema.StreamSse({
+/** A stream of a plan's events. */
+export const frames = HttpApiSchema.StreamSse({
   events: SseFrame.annotate({
     identifier: "Frame",
     description:

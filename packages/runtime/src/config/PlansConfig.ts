@@ -102,6 +102,8 @@ export class PlansConfig extends Context.Service<
     readonly toolTimeout: Duration.Duration
     /** Who is told of all plans. */
     readonly webhooks: ReadonlyArray<Webhook>
+    /** The shortest interval of a schedule. */
+    readonly scheduleMin: Duration.Duration
     /** Undefined for a caller that has none. */
     readonly budgetOf: (caller: CallerName) => DailyBudget | undefined
     /** What becomes of a request under a limit in money for a model whose price nobody knows: it is refused, or such a model costs nothing. */
@@ -144,6 +146,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   declareAtMost: 64,
   toolTimeout: Duration.hours(6),
   webhooks: [],
+  scheduleMin: Duration.minutes(1),
   budgetOf: () => undefined,
   unknownPrice: "refuse"
 }

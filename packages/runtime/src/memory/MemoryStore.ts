@@ -27,6 +27,7 @@ import { makeFileStore } from "./internal/MemoryFiles.ts"
 import { makeEffectStore } from "./internal/MemoryEffects.ts"
 import { makeFeedbackStore, passesFeedback } from "./internal/MemoryFeedback.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
+import { makeScheduleStore } from "./internal/MemorySchedules.ts"
 import { makeOverviewStore } from "./internal/MemoryOverview.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
@@ -35,6 +36,7 @@ import { FileStore } from "../store/FileStore.ts"
 import { EffectStore } from "../store/EffectStore.ts"
 import { FeedbackStore } from "../store/FeedbackStore.ts"
 import { PushStore } from "../store/PushStore.ts"
+import { ScheduleStore } from "../store/ScheduleStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
@@ -53,6 +55,7 @@ export type {
   FeedbackStore,
   FileStore,
   PushStore,
+  ScheduleStore,
   SessionStore,
   TaskStore
 }
@@ -207,6 +210,7 @@ export type Stores =
   | FeedbackStore
   | FileStore
   | OverviewStore
+  | ScheduleStore
   | InboxStore
   | SessionStore
   | LeaseStore
@@ -236,6 +240,7 @@ export const layerWith = ({
           FileStore,
           makeFileStore(() => memory.nextOrdinal())
         ),
+        Context.add(ScheduleStore, makeScheduleStore(memory)),
         Context.add(OverviewStore, makeOverviewStore(memory)),
         Context.add(InboxStore, makeInboxStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),

@@ -25,6 +25,7 @@ import { direct, type Route } from "../remote/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { Notices } from "../store/Notices.ts"
 import { type PlanSession, PlanStore } from "../store/PlanStore.ts"
+import type { NewFiring } from "../store/ScheduleStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -49,6 +50,8 @@ export interface Asked {
   readonly echo?: Schema.Json | undefined
   /** The idempotency key of the request, if it has one. */
   readonly idempotency?: Idempotency | undefined
+  /** The due time of a schedule that the plan is started for: it is a conflict if that has been fired. */
+  readonly firing?: NewFiring | undefined
   /** With `false`, a key that stands for a plan already is a conflict, also with the same body. */
   readonly joins?: boolean
   /** The caller goes on in a chat: plans of the session end as soon as nobody reads them, instead of having their grace. */

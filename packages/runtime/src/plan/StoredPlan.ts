@@ -19,6 +19,7 @@ import type { PlanStart } from "../store/PlanStart.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import type { Guard, NewPlan, PlanStore } from "../store/PlanStore.ts"
 import type { NewWebhook } from "../store/PushStore.ts"
+import type { NewFiring } from "../store/ScheduleStore.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -61,6 +62,7 @@ export interface Kept {
   /** The request as it came: the JSON of a `PlanRequest`. */
   readonly sent: unknown
   readonly idempotency?: Idempotency | undefined
+  readonly firing?: NewFiring | undefined
   readonly echo?: Schema.Json | undefined
   /** See `NewPlan`. */
   readonly replaces: boolean
@@ -80,7 +82,7 @@ const toldBy = ({ history }: PlanRequest): ReadonlyArray<Pick<NewMessage, "role"
 export const toStore = (
   { config, lock, secretKey, store, uuid }: Parts,
   start: Start,
-  { echo = null, idempotency, replaces, sent, told = toldBy(start.request), webhooks = [] }: Kept
+  { echo = null, firing, idempotency, replaces, sent, told = toldBy(start.request), webhooks = [] }: Kept
 ): NewPlan => {
   const {
     plan_id,
@@ -98,6 +100,7 @@ export const toStore = (
     echo,
     replaces,
     webhooks,
+    firing,
     idempotency:
       idempotency === undefined
         ? null

@@ -35,7 +35,7 @@ const limits = [
 ] as const
 
 /** Why a plan may not begin, if its caller has nothing left. */
-const refusal = (caller: string, budget: Budget, spent: Spent, now: number): PlannerError | undefined => {
+export const refusal = (caller: string, budget: Budget, spent: Spent, now: number): PlannerError | undefined => {
   for (const [key, time, what, usedName, limitName] of limits) {
     const [used, most = Infinity] = [spent[key], budget[key]]
     if (used < most) continue

@@ -25,6 +25,8 @@ export const Notice = Schema.TaggedUnion({
   DeliveriesDue: {},
   /** A key of a caller was revoked: what was read of keys may be wrong. */
   KeysChanged: {},
+  /** Somebody has made or changed a schedule: it may be due earlier than the replicas have thought. */
+  SchedulesChanged: {},
   /** The plan has new events. */
   Advanced: { plan_id: PlanId },
   /** The replica has readers of these plans. It repeats this every 5 s. */

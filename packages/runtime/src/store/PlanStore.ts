@@ -22,6 +22,7 @@ import { type EventRow, toFrames } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import type { PlanStart } from "./PlanStart.ts"
 import type { NewWebhook } from "./PushStore.ts"
+import type { NewFiring } from "./ScheduleStore.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
 
 /** A plan to create: its start, and what only the store needs. */
@@ -44,6 +45,8 @@ export interface NewPlan extends PlanStart {
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
   /** Who is told of the plan. One that continues another has those of that one besides. */
   readonly webhooks: ReadonlyArray<NewWebhook>
+  /** The due time of a schedule that the plan is created for. */
+  readonly firing?: NewFiring | undefined
   /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
   readonly leaseTtl: Duration.Duration | undefined
 }
@@ -353,7 +356,8 @@ export class PlanStore extends Context.Service<
      * Fails with `SessionBusy` if `on_busy` is `reject` and the session has a plan that is not over, or if `maxQueue` plans wait
      * for the session already. Fails with `InvalidRequest` if the request brings a history for a session that exists. An
      * idempotency key is unique per owner. It is checked first, under the lock: of two requests with one key the first creates the
-     * plan, and the second fails with `PlanExists`, or with `IdempotencyConflict` if its body differs. The first plan of a replica
+     * plan, and the second fails with `PlanExists`, or with `IdempotencyConflict` if its body differs. So does one whose `firing` is there already, or
+     * whose schedule is not as it was claimed any more. The first plan of a replica
      * also records that the replica is alive: the record counts for 10 s, and renewals of leases extend it.
      */
     readonly create: (

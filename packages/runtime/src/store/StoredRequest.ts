@@ -80,6 +80,21 @@ const withoutSecrets = (request: typeof Request.Type) => {
   return { stored: { ...request, ...(agents && { agents }), ...(mcp_servers && { mcp_servers }) }, secrets }
 }
 
+const toPath = (place: string): ReadonlyArray<string | number> =>
+  place.split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part))
+
+/** The paths of the fields in which a request has secrets. */
+export const secretPlaces = (sent: unknown): ReadonlyArray<ReadonlyArray<string | number>> => {
+  const request = decodeRequest(sent)
+  const places = Array.from(withoutSecrets(request).secrets.keys(), (place) =>
+    toPath((/^\d+$/.test(place) ? `agents.${place}.token` : place).replace(/\.token$/, ".auth.token"))
+  )
+  const ofWebhooks = (request.webhooks ?? []).flatMap((webhook, index) =>
+    ["secret", "headers"].filter((field) => Object.hasOwn(webhook, field)).map((field) => ["webhooks", index, field])
+  )
+  return [...places, ...ofWebhooks]
+}
+
 /** A former version resumes no plan whose request has no list of agents. A request that came without one says so, for its caller. */
 const withAgents = (request: typeof Request.Type) =>
   request.agents === undefined ? { ...request, agents: [], came_without_agents: true } : request

@@ -40,6 +40,8 @@ export const names = [
   "recovery_failed",
   "remote_task_not_cancelled",
   "request_failed",
+  "schedule_paused",
+  "schedules_failed",
   "setting_without_effect",
   "storage_failed",
   "stream_failed",

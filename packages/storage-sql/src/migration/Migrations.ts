@@ -4,6 +4,7 @@ import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
 import { files } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
+import { schedules } from "./internal/ScheduleTables.ts"
 import { runSteps, type Step } from "./MigrationStep.ts"
 
 /** By number and name. A migration never changes: a database that has it does not run it again. */
@@ -50,7 +51,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0040_caller_keys": Changes.callerKeys,
   "0041_feedback": Changes.feedback,
   "0042_charges": Changes.charges,
-  "0043_files": files
+  "0043_files": files,
+  "0044_schedules": schedules
 }
 
 const table = "bowline_migrations"

@@ -3,8 +3,10 @@ import type {
   FileRefused,
   IdempotencyConflict,
   InvalidRequest,
+  NameTaken,
   NotFound,
-  SessionBusy
+  SessionBusy,
+  TooManySchedules
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanExists } from "@bowline/runtime/unstable/store/Idempotency"
@@ -19,6 +21,7 @@ import type { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import type { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import type { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
+import type { ScheduleStore } from "@bowline/runtime/unstable/store/ScheduleStore"
 import type { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { Context, type Duration, type Effect } from "effect"
@@ -46,10 +49,13 @@ export interface StoreCase {
     | PlanExists
     | NotFound
     | TooManyPushTargets
+    | NameTaken
+    | TooManySchedules
     | LeaseLost,
     | PlanStore
     | TaskStore
     | PushStore
+    | ScheduleStore
     | EffectStore
     | FeedbackStore
     | FileStore

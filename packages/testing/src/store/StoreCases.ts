@@ -22,6 +22,7 @@ import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
+import { scheduleCases } from "./internal/ScheduleCases.ts"
 import { sealCases } from "./internal/SealCases.ts"
 import { spendingCases } from "./internal/SpendingCases.ts"
 import { summaryCases } from "./internal/SummaryCases.ts"
@@ -30,7 +31,7 @@ import { taskCases } from "./internal/TaskCases.ts"
 import { waitCases } from "./internal/WaitCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `FileStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `ScheduleStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `FileStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -61,6 +62,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...spendingCases,
   ...taskCases,
   ...pushCases,
+  ...scheduleCases,
   ...overviewCases,
   ...fileCases
 ]

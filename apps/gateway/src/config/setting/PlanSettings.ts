@@ -144,6 +144,12 @@ export const planSettings = {
     default: "5s",
     doc: "how long a plan only waits for somebody before it is [parked](http.md#parked-plans): it has no process then; `never`"
   }),
+  scheduleMin: setting(duration("1s"), {
+    variable: "BOWLINE_SCHEDULE_MIN",
+    path: ["schedules", "min"],
+    default: "60s",
+    doc: "the shortest `every_ms` of a [schedule](schedules.md)"
+  }),
   resume: setting(trueOrFalse, {
     path: ["plans", "resume"],
     default: "true",

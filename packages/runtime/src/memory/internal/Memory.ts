@@ -2,6 +2,7 @@ import type { WokenBy } from "@bowline/domain/plan/Outcome"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
+import type { ScheduleId } from "@bowline/domain/unstable/schedule/Schedule"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { traceIdOf } from "../../remote/PeerClient.ts"
@@ -11,7 +12,15 @@ import type { Charge, EffectClaim, Guard, NewPlan, PlanChange, Spent } from "../
 import { type KnownToolId, knownUntil } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
-import type { ChargeRecord, ClaimRecord, PlanRecord, SessionRecord, KnownTool, PushRecord } from "./MemoryRecords.ts"
+import type {
+  ChargeRecord,
+  ClaimRecord,
+  PlanRecord,
+  ScheduleRecord,
+  SessionRecord,
+  KnownTool,
+  PushRecord
+} from "./MemoryRecords.ts"
 
 const uncharged = { plans: 0, tool_calls: 0, usage: Usage.empty, cost_usd: 0, unpriced: 0 }
 
@@ -35,6 +44,7 @@ export class Memory {
   readonly knownTools = new Map<string, KnownTool>()
   /** By owner and key, also those that have expired. */
   readonly effects = new Map<string, ClaimRecord>()
+  readonly schedules = new Map<ScheduleId, ScheduleRecord>()
   readonly replicas = new Map<ReplicaId, number>()
   /** What was charged, by owner, and by day, model and preset. */
   readonly charges = new Map<CallerName, Map<string, ChargeRecord>>()

@@ -9,6 +9,7 @@ import { summary } from "../../store/StoredAgent.ts"
 import { makePlan, makeSession, type Memory } from "./Memory.ts"
 import { append, apply } from "./MemoryChanges.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
+import { prepareFiring } from "./MemorySchedules.ts"
 import { addWebhooks } from "./MemoryWebhooks.ts"
 import { dropReplaced } from "./MemorySessions.ts"
 
@@ -71,8 +72,9 @@ export const prepare = Effect.fnUntraced(function* (
   const session = known ?? makeSession(memory, plan)
   const busy = refusal(before === undefined ? session.open : session.open.difference(new Set([before])), plan, maxQueue)
   if (busy !== undefined) return yield* busy
-  const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
   const now = yield* Clock.currentTimeMillis
+  const fire = plan.firing === undefined ? undefined : yield* prepareFiring(memory, plan, plan.firing, now)
+  const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
   return () => {
     memory.add(session)
     if (!memory.replicas.has(plan.replica)) {
@@ -86,6 +88,7 @@ export const prepare = Effect.fnUntraced(function* (
     record.events.push(...fromEvents(1, createdAt, [{ event: "session", data: { external_session_id, created } }]))
     memory.plans.set(plan_id, record)
     memory.takeKey(plan)
+    fire?.()
     addWebhooks(memory, plan, before?.plan.plan_id)
     const fence = leaseTo(memory, record, session, plan, now)
     session.plans.add(plan_id)

@@ -8,6 +8,7 @@ import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool, Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { DeliveryState, WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
+import type { Firing, Schedule } from "@bowline/domain/unstable/schedule/Schedule"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -18,6 +19,7 @@ import type { Settlement } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Charge, EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, DueDelivery, PushCursor } from "../../store/PushStore.ts"
+import type { Course, ScheduleFields } from "../../store/ScheduleStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -144,6 +146,23 @@ export interface ClaimRecord extends Omit<EffectClaim, "result" | keyof RemoteId
   readonly tool: string
   state: EffectClaim["state"]
   readonly expires_at: string
+}
+
+/** A schedule, and its firings by their due times. */
+export interface ScheduleRecord extends Pick<Schedule, "schedule_id" | "created_at"> {
+  readonly owner: CallerName
+  readonly ordinal: number
+  fields: ScheduleFields
+  version: number
+  course: Course
+  /** When somebody is to look at it; null if it is not due any more. */
+  lookAt: number | null
+  claimedUntil: number
+  last_at: string | null
+  last_plan_id: PlanId | null
+  failures: number
+  open: ReadonlyArray<PlanId>
+  readonly firings: Map<number, Firing>
 }
 
 /** A tool that a caller knows. */

@@ -9,6 +9,7 @@ import { LeaseLost } from "../../store/LeaseStore.ts"
 import { spendingDays } from "../../store/OverviewStore.ts"
 import type { Compaction, RecentCursor, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { questionId } from "../../store/PlanStore.ts"
+import { firingsKeptFor } from "../../store/ScheduleStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
 import type { Memory } from "./Memory.ts"
 import { compact, coverage } from "./MemoryChanges.ts"
@@ -215,6 +216,11 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         for (const [tool] of tools) memory.knownTools.delete(tool)
         const effects = firstFew(memory.effects, sweepSize, ([, { expires_at }]) => expires_at <= now)
         for (const [effect] of effects) memory.effects.delete(effect)
+        for (const { firings } of memory.schedules.values()) {
+          for (const [due, { fired_at }] of firings) {
+            if (Date.parse(fired_at) < nowMs - firingsKeptFor) firings.delete(due)
+          }
+        }
         return [expired, keys, tools, effects].some(({ length }) => length === sweepSize)
       })
   }

@@ -14,6 +14,7 @@ import { createHash } from "node:crypto"
 import { dropFrom } from "../../session/internal/ChangeHistory.ts"
 import { storable } from "../../internal/Storable.ts"
 import { takeKey } from "./IdempotencyKeys.ts"
+import { takeFiring } from "./TakeFiring.ts"
 
 interface SessionRow {
   readonly session_id: SessionId
@@ -236,6 +237,7 @@ const createInSteps = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) 
       const [session] = yield* upsertSession(sql, plan, limits)
       if (session === undefined) return yield* Effect.die("An upsert gave no session")
       if (plan.idempotency !== null) yield* takeKey(sql, plan, plan.idempotency)
+      if (plan.firing !== undefined) yield* takeFiring(sql, plan, plan.firing)
       if (session.session_id !== plan.new_session_id && plan.messages.length > 0) return yield* notNew
       const [row] = yield* insertPlan(sql, plan, limits)
       if (row === undefined) return yield* Effect.die("A locked session was not found")
@@ -253,6 +255,7 @@ export const createPlan = Effect.fnUntraced(function* (sql: SqlClient.SqlClient,
   const isPlain =
     !plan.replaces &&
     plan.idempotency === null &&
+    plan.firing === undefined &&
     plan.messages.length === 0 &&
     (plan.request.prior_summary ?? "") === ""
   const [row] = isPlain ? yield* insertPlan(sql, plan, limits) : []

@@ -1,4 +1,5 @@
 import type { SessionId } from "@bowline/domain/session/Session"
+import { firingsKeptFor } from "@bowline/runtime/unstable/store/ScheduleStore"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { foldCharges } from "../../caller/internal/Charges.ts"
@@ -122,8 +123,16 @@ delete from leases where session_id = any(array(
   limit ${sessionsAtOnce * 10} for update skip locked
 ))`
 
+/** Deletes a batch of firings that are kept no longer, and returns how many. */
+const forgetFirings = (sql: SqlClient.SqlClient, now: string) =>
+  sql`
+delete from firings where ctid = any(array(
+  select ctid from firings where fired_at < ${now}::timestamptz - ${firingsKeptFor} * interval '1 millisecond'
+  order by fired_at limit ${keysAtOnce} for update skip locked
+)) returning 1`.pipe(Effect.map((rows) => rows.length))
+
 /**
- * Deletes a batch each of events that deletions left, of expired keys, of expired tools, of leases and of expired sessions, and what was charged on days that are kept no longer. Skips locked sessions: they get
+ * Deletes a batch each of events that deletions left, of expired keys, of expired tools, of old firings, of leases and of expired sessions, and what was charged on days that are kept no longer. Skips locked sessions: they get
  * a plan or are written. Returns whether more may be left.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
@@ -138,7 +147,8 @@ select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_our
       const { plans } = yield* purge(sql)
       const keys = yield* forget(sql, now, "idempotency", "key")
       const effects = yield* forget(sql, now, "effects", "key")
-      const left = plans + keys + effects + (yield* forget(sql, now, "known_tools", "tool"))
+      const firings = yield* forgetFirings(sql, now)
+      const left = plans + keys + effects + firings + (yield* forget(sql, now, "known_tools", "tool"))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)} and ${sql.literal(isTold)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`

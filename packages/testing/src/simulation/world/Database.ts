@@ -8,6 +8,7 @@ import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
+import { ScheduleStore } from "@bowline/runtime/unstable/store/ScheduleStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
@@ -102,6 +103,7 @@ export class Database {
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
       Context.add(KeyStore, over(get(KeyStore))),
+      Context.add(ScheduleStore, over(get(ScheduleStore))),
       Context.add(LoginStore, over(get(LoginStore))),
       Context.add(RateLimiter.RateLimiterStore, countsOver(over(get(RateLimiter.RateLimiterStore)))),
       Context.add(Notices, link.noticesOf(this.board))
