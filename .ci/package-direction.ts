@@ -55,6 +55,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "auth",
     "memory",
     "telemetry",
+    "record",
     "asking",
     "lock",
     "stream",

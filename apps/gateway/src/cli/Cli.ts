@@ -11,6 +11,7 @@ import { doctor } from "./DoctorCommand.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
 import { keys } from "./KeysCommand.ts"
 import { printLine, tell } from "./Output.ts"
+import { exportPlans } from "./ExportCommand.ts"
 import { cancel, plans } from "./PlansCommand.ts"
 import * as RunCommand from "./RunCommand.ts"
 import * as ServeCommand from "./ServeCommand.ts"
@@ -50,6 +51,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     keys,
     usage,
     webhooks,
+    exportPlans,
     check,
     doctor
   ])

@@ -5,10 +5,16 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import { promisify } from "node:util"
+import { gzip } from "node:zlib"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { ownersOf } from "../http/BearerAuthorization.ts"
 import * as ReadingAnswer from "../http/ReadingAnswer.ts"
@@ -18,6 +24,9 @@ import { answer } from "../http/Refusals.ts"
 import { readNothing, readSentJson } from "../http/RequestBody.ts"
 
 const isPlanId = Schema.is(PlanId)
+
+/** In a thread: the record of a long plan takes a while. */
+const compress = promisify<string, Buffer>(gzip)
 
 /** A text that is not an id of the right shape gets a 404, like an unknown id. */
 const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
@@ -40,6 +49,7 @@ export const layer = HttpApiBuilder.group(
     const streams = yield* PlanStreams
     const answerWith = yield* ReadingAnswer.make
     const findOwners = yield* ownersOf
+    const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanBody, maxBody)
@@ -97,6 +107,18 @@ export const layer = HttpApiBuilder.group(
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
           PlanArrival.join(connect, request)
           return SseAnswer.fromLater(ids, frames)
+        }).pipe(answer)
+      )
+      .handleRaw("export", ({ params }) =>
+        Effect.gen(function* () {
+          const plan_id = yield* planId(params.id)
+          const lines = yield* PlanExport.linesOf(stores, yield* Caller, plan_id)
+          const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("")
+          const body = yield* Effect.promise(() => compress(text))
+          return HttpServerResponse.uint8Array(body, {
+            contentType: "application/gzip",
+            headers: { "content-disposition": `attachment; filename="${plan_id}.bowline"` }
+          })
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

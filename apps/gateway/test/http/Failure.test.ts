@@ -20,6 +20,7 @@ import { Schedules } from "@bowline/runtime/unstable/schedule/Schedules"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Files } from "@bowline/runtime/unstable/file/Files"
@@ -80,6 +81,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(FileStore, {}),
       Layer.mock(Files, {}),
       Layer.mock(Schedules, {}),
+      Layer.mock(InboxStore, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(OverviewStore, {}),
       Layer.mock(Sessions, {}),

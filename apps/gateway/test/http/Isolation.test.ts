@@ -52,6 +52,7 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /plans/{id}/events": {},
   "POST /plans/{id}/feedback": { body: { score: -1 } },
   "GET /plans/{id}/feedback": {},
+  "GET /plans/{id}/export": {},
   "POST /plans/{id}/cancel": {},
   "DELETE /ui/chat/{id}/stream": { refusal: [204, undefined] },
   "GET /v1/responses/{id}": {},

@@ -186,6 +186,17 @@ export class PlansApi extends HttpApiGroup.make("plans")
           "empty 200; past the last event: 400. 410 if the plan is over for longer than `BOWLINE_EVENTS_TTL`."
       })
     ),
+    HttpApiEndpoint.get("export", "/plans/:id/export", {
+      params: id,
+      success: Schema.Uint8Array.pipe(HttpApiSchema.asUint8Array({ contentType: "application/gzip" })),
+      error: [NotFound, EventsExpired, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "All that is on record of a plan, as one file",
+        description:
+          "JSON lines behind gzip: the plan, its prompts as digests, its messages, events, attempts, calls and entries. It has no secrets."
+      })
+    ),
     HttpApiEndpoint.post("cancel", "/plans/:id/cancel", {
       params: id,
       success: plan,

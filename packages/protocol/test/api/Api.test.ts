@@ -47,6 +47,7 @@ describe("Api", () => {
       "GET /plans",
       "GET /plans/{id}",
       "GET /plans/{id}/events",
+      "GET /plans/{id}/export",
       "GET /plans/{id}/feedback",
       "GET /plans/{id}/inbox",
       "GET /plans/{id}/webhooks",

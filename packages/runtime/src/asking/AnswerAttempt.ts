@@ -11,6 +11,7 @@ import * as Monotonic from "../process/Monotonic.ts"
 import * as Attempt from "../provider/Attempt.ts"
 import { costOf, type Model, refusedOf } from "../provider/ModelTable.ts"
 import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
+import { AttemptNotes } from "../record/AttemptRecord.ts"
 import * as AttemptSpan from "../telemetry/AttemptSpan.ts"
 import { Assembly } from "./Assembly.ts"
 import type { CredentialPool } from "./CredentialPool.ts"
@@ -70,6 +71,7 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
     const model = Target.ownName(target.model)
     const clock = yield* Clock.Clock
     const assembly = new Assembly(provider.name)
+    const notes = new AttemptNotes(request, listener.isShown)
 
     const take = (parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
       if (assembly.firstContentAt === undefined && parts.some(Attempt.isContent)) {
@@ -77,6 +79,7 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
       }
       const before = assembly.usage
       for (const part of parts) assembly.take(part)
+      notes.take(parts)
       if (assembly.usage !== undefined && assembly.usage !== before) {
         const { usage } = assembly
         listener.reported({ attempt, model: target.model, usage, cost_usd: costOf(usage, facts) })
@@ -92,6 +95,8 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
       cut
     ).pipe(
       Effect.flatMap(() => finished(assembly)),
+      Effect.tapErrorTag("ProviderError", ({ reason }) => Effect.sync(() => notes.failed(reason))),
+      Effect.ensuring(Effect.sync(() => listener.recorded?.(notes.record(attempt, target.model, credential)))),
       Effect.catchTag("ProviderError", (error) =>
         Effect.flatMap(pool.judge(Target.use(target), error.reason), (reason) =>
           Effect.fail(new ProviderError({ reason }))

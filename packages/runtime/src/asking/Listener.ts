@@ -3,6 +3,7 @@ import type { ProviderError, ProviderErrorReason } from "@bowline/domain/provide
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import type { ProviderPart } from "../provider/Provider.ts"
+import type { AttemptRecord } from "../record/AttemptRecord.ts"
 import type { Target } from "./Target.ts"
 
 /** What an attempt has used of a model (`provider/model`), and what that costs. */
@@ -13,8 +14,10 @@ export interface Used {
   readonly cost_usd: Cost
 }
 
-/** Counts what attempts use. */
+/** Counts what attempts use, and keeps what they were. */
 export interface Account {
+  /** An attempt is over: of one that was interrupted the record may come late. */
+  readonly recorded?: (record: Omit<AttemptRecord, "step">) => void
   /** The provider has reported what the running attempt has used so far. */
   readonly reported: (used: Used) => void
   /** The running attempt is over, however it ended. */
@@ -33,6 +36,8 @@ export interface Retry {
 
 /** Learns what the attempts at an answer do. A step shows it to the plan's readers; a summary only counts the usage. */
 export interface Listener extends Account {
+  /** Whether readers see its text. */
+  readonly isShown: boolean
   /** Parts of the attempt have come. The timers of silence stand still until the listener is done with them. */
   readonly heard: (attempt: number, parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, StorageError>
   /** An attempt with that credential has failed. */
@@ -48,6 +53,7 @@ export interface Listener extends Account {
 
 /** A listener that ignores everything. */
 export const silent: Listener = {
+  isShown: false,
   reported: () => undefined,
   ended: () => undefined,
   heard: () => Effect.void,

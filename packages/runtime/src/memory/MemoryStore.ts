@@ -1,6 +1,6 @@
 import { summarize } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Struct } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { pageOf } from "../store/EventRow.ts"
@@ -185,6 +185,24 @@ const makePlanStore = (
       )
     ),
   spent: (owner, day) => Effect.sync(() => memory.spentOn(owner, day)),
+  keepText: (digest, text) => Effect.sync(() => void memory.texts.set(digest, text)),
+  keptTexts: (digests) =>
+    Effect.sync(() => {
+      const wanted = new Set(digests)
+      return new Map(Array.from(memory.texts).filter(([digest]) => wanted.has(digest)))
+    }),
+  recorded: (owner, id) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      if (record?.owner !== owner) return Effect.fail(new NotFound({ what: "plan" }))
+      const calls = Array.from(record.tasks.values(), (task) =>
+        Struct.pick(task, [
+          ...(["task_id", "tool", "kind", "agent", "skill", "state", "started_at"] as const),
+          ...(["remote_task_id", "remote_context_id", "result", "error"] as const)
+        ])
+      )
+      return Effect.succeed({ preferences: record.preferences, calls })
+    }),
   isDurable: false,
   isWritable: Effect.succeed(true)
 })

@@ -62,7 +62,7 @@ const isForbidden = (permission: Permission, { auth, endpoint }: Agent): boolean
 
 /** The skills of an agent: those of the request, else those on its card, which is not requested from a host that is not allowed. */
 const skillsOf = (
-  { peers, permission }: Given,
+  { heardCard, peers, permission }: Given,
   agent: Agent
 ): Effect.Effect<Result.Result<Pick<Discovery, "description" | "skills">, Notice>> => {
   if (agent.skills !== undefined) return Effect.succeed(Result.succeed({ skills: agent.skills }))
@@ -70,6 +70,10 @@ const skillsOf = (
     return Effect.succeed(Result.fail(withoutCard(agent, "not_allowed", notAllowed)))
   }
   return peers.discover(agent).pipe(
+    Effect.tap(({ description = null, did, skills }) =>
+      Effect.sync(() => heardCard(agent, { description, did, skills }))
+    ),
+    Effect.tapError(({ reason }) => Effect.sync(() => heardCard(agent, { error: reason }))),
     Effect.tapError((error) =>
       Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
         agent: agent.name,
@@ -95,6 +99,8 @@ export interface Given {
   /** With more tools than so many, not all are declared. */
   readonly declareAtMost: number
   readonly effectOf: EffectRule
+  /** Is told what an agent says of its skills, or why it says nothing. */
+  readonly heardCard: (agent: Agent, told: object) => void
 }
 
 type Described = Pick<Catalog, "descriptions">

@@ -15,6 +15,9 @@ import { permissionOf } from "../config/Presets.ts"
 import type { McpClient } from "../remote/McpClient.ts"
 import type { PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
+import type { Environment } from "../record/Environment.ts"
+import * as BeginRecord from "../record/BeginRecord.ts"
+import { canonicalJson } from "../store/CanonicalJson.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import { questionId } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -46,6 +49,7 @@ export interface Parts {
   readonly config: PlansConfig["Service"]
   readonly permissions: typeof Permissions.Service
   readonly compaction: Compaction["Service"]
+  readonly environment: Environment
 }
 
 /** A plan whose session is held, ready for its next step. */
@@ -94,7 +98,8 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 const gather = Effect.fnUntraced(function* (
   { config, inboxes, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun,
-  recipes: RecipeTable
+  recipes: RecipeTable,
+  heard: Map<string, object>
 ) {
   const { caller, request } = run.given
   const permissionNow = () => permissionOf(permissions, run.given)
@@ -104,7 +109,13 @@ const gather = Effect.fnUntraced(function* (
   return yield* Catalog.of(run, {
     permission: permissionNow(),
     peers,
-    mcp: { client: mcp, check: checkOutput, isUnattended },
+    mcp: {
+      client: mcp,
+      check: checkOutput,
+      isUnattended,
+      heardServer: ({ terms }, told) => heard.set(`server ${terms.name}`, told)
+    },
+    heardCard: ({ name }, told) => heard.set(`card ${name}`, told),
     local,
     sessions,
     inboxes,
@@ -118,6 +129,52 @@ const gather = Effect.fnUntraced(function* (
 const ofSampling = ({ max_tokens, ...sampling }: Sampling): Partial<ModelRequest> => ({
   maxOutputTokens: max_tokens,
   sampling
+})
+
+/** What was heard of agents and servers since it was recorded last; of those of the preset as the digest of a text that is kept. */
+const recordSources = Effect.fnUntraced(function* (
+  { environment }: Parts,
+  { given: { journal, preset } }: PlanRun,
+  heard: Map<string, object>
+) {
+  if (heard.size === 0) return
+  const own = new Set([
+    ...preset.agents.map(({ name }) => `card ${name}`),
+    ...preset.servers.map(({ terms }) => `server ${terms.name}`)
+  ])
+  const sources: Record<string, BeginRecord.Source> = {}
+  for (const [name, told] of Array.from(heard)) {
+    sources[name] = own.has(name) ? { digest: yield* environment.keep(canonicalJson(told)) } : { told }
+  }
+  heard.clear()
+  const record: BeginRecord.SourcesRecord = { type: "sources", sources }
+  journal.record(record)
+})
+
+/** Records what the plan begins with in this process. */
+const recordBegin = Effect.fnUntraced(function* (
+  { environment, local }: Parts,
+  { given: { journal, preset, resumed } }: PlanRun,
+  texts: { readonly planner: string; readonly recipes: RecipeTable },
+  delimiter: string,
+  history: ReadonlyArray<Message>,
+  { covered_seq, priors, text }: SessionSummary
+) {
+  const [first, last] = [history[0], history.at(-1)]
+  const hasSummary = text !== null || priors.length > 0
+  const record: BeginRecord.BeginRecord = {
+    type: "begin",
+    version: BeginRecord.version,
+    environment: yield* environment.of(preset, { ...texts, local }),
+    delimiter,
+    history:
+      first === undefined || last === undefined
+        ? null
+        : { first: first.message_id, last: last.message_id, count: history.length },
+    ...(hasSummary && { summary: { covered_seq, priors, text } }),
+    ...(resumed !== undefined && { resumed: true })
+  }
+  journal.record(record)
 })
 
 /** How many of the messages that a compaction covers tell which tools were called. */
@@ -141,10 +198,12 @@ export const begin = Effect.fnUntraced(function* (
   const [[stored, summary], [planner, known]] = run.given.isEmpty
     ? [emptySession, yield* texts]
     : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
+  const heard = new Map<string, object>()
   const { declared, descriptions, notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(
     parts,
     run,
-    known
+    known,
+    heard
   )
   if (declared.isSearched) {
     // What a compaction covers was called, too.
@@ -156,6 +215,8 @@ export const begin = Effect.fnUntraced(function* (
   }
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
+  yield* recordBegin(parts, run, { planner, recipes: known }, delimiter, stored, summary)
+  yield* recordSources(parts, run, heard)
 
   const question = questionOf(plan_id, request.question)
   const isAsked = resumed?.isAsked === true
@@ -201,9 +262,10 @@ export const begin = Effect.fnUntraced(function* (
   return {
     tools,
     withheld,
-    refreshTools: Effect.map(refresh, (news) => {
+    refreshTools: Effect.flatMap(refresh, (news) => {
       if (declared.takeNews() || news !== undefined) prompt.reframe()
       if (news !== undefined) journal.append([], news)
+      return recordSources(parts, run, heard)
     }),
     readNames: (text) => declared.readNames(text),
     prompt,

@@ -43,6 +43,8 @@ export interface Found {
 /** What the tools of a plan's servers are made with. */
 export interface Given {
   readonly check: McpTools.CheckOutput
+  /** Is told what a server lists, or why it does not. */
+  readonly heardServer: (server: OfferedServer, told: object) => void
   /** Whether calls of this tool are made without asking anybody. */
   readonly isUnattended: (tool: Pick<Tool, "agent" | "approval" | "name" | "skill">) => boolean
 }
@@ -81,7 +83,8 @@ export const toolsOf = Effect.fnUntraced(function* (
   given: Given
 ): Effect.fn.Return<Found> {
   const { answers, terms, urls } = server
-  const { check } = given
+  const { check, heardServer } = given
+  heardServer(server, { description: connection.description ?? null, tools: listed })
   const { allowed_tools, name } = terms
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
@@ -138,6 +141,7 @@ export const connectAll = Effect.fnUntraced(function* (
     }
   )
   return yield* Effect.forEach(results, ({ result, server }) => {
+    if (Result.isFailure(result)) given.heardServer(server, { error: result.failure.reason })
     if (Result.isSuccess(result)) return toolsOf(server, result.success.connection, result.success.listed, given)
     if (server.terms.required === true) {
       const isRetryable = mayPass(result.failure.reason)

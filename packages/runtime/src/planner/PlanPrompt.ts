@@ -178,7 +178,8 @@ export class PlanPrompt {
         timeout: Infinity,
         account: {
           reported: (used) => run.step?.reportUsage({ step: 0, ...used }),
-          ended: () => run.countUsage()
+          ended: () => run.countUsage(),
+          recorded: (record) => journal.record({ ...record, step: 0 })
         }
       })
       if (made._tag !== "Summarised") return made

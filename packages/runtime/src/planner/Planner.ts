@@ -9,6 +9,7 @@ import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { PlannerText } from "../prompt/PlannerText.ts"
 import { Recipes } from "../prompt/Recipes.ts"
+import * as Environment from "../record/Environment.ts"
 import { InboxStore } from "../store/InboxStore.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
@@ -56,7 +57,8 @@ export class Planner extends Context.Service<
         local: yield* LocalTools,
         planner: yield* PlannerText,
         recipes: yield* Recipes,
-        compaction: yield* Compaction
+        compaction: yield* Compaction,
+        environment: Environment.make(config, yield* PlanStore)
       }
       const services: Services = {
         config,

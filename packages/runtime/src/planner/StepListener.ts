@@ -84,8 +84,10 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
         )
 
   return {
+    isShown: true,
     heard,
     reported: (used) => state.reportUsage({ step, ...used }),
+    recorded: (record) => journal.record({ ...record, step }),
     ended: () => run.countUsage(),
     failed: (reason, credential) => {
       state.failures.push(reason)

@@ -23,6 +23,8 @@ export interface EventRow {
   readonly count: number
   readonly event: PlanEvent["event"]
   readonly payload: string
+  /** The text of a JSON array: what was recorded of the plan up to this row, and behind the one before. No reader gets it. */
+  readonly record?: string
 }
 
 /** What a page of stored events holds, in bytes, its last row aside: a reader that catches up holds no more at once. */
@@ -32,8 +34,12 @@ export const pageBytes = 1_048_576
 export const frameBytes = 128
 
 /** What the frames of a row take in memory, in bytes: an estimate. */
-export const bytesOf = ({ count, payload }: Pick<EventRow, "count" | "payload">): number =>
-  Buffer.byteLength(payload) + frameBytes * count
+export const bytesOf = ({
+  count,
+  payload,
+  record
+}: Pick<EventRow, "count" | "payload"> & { readonly record?: string | null | undefined }): number =>
+  Buffer.byteLength(payload) + (record?.length ?? 0) + frameBytes * count
 
 /** The place of the first of these rows, which stand in their order, that holds an event behind this one. */
 const firstBehind = (rows: ReadonlyArray<EventRow>, seq: number): number => {
@@ -87,8 +93,16 @@ export const isDelta = (event: PlanEvent): event is Delta =>
 export const continues = (run: Delta, next: PlanEvent): next is Delta =>
   next.event === run.event && next.data.step === run.data.step && next.data.attempt === run.data.attempt
 
-/** The rows for consecutive events of one plan that are stored at that time. The first event has the number `seq`. */
-export const fromEvents = (seq: number, at: string, events: ReadonlyArray<PlanEvent>): ReadonlyArray<EventRow> => {
+/**
+ * The rows for consecutive events of one plan that are stored at that time. The first event has the number `seq`. `recordOf` gives what is recorded with
+ * an event.
+ */
+export const fromEvents = (
+  seq: number,
+  at: string,
+  events: ReadonlyArray<PlanEvent>,
+  recordOf: (event: PlanEvent) => ReadonlyArray<object> = () => []
+): ReadonlyArray<EventRow> => {
   const rows: Array<EventRow> = []
   for (let index = 0; index < events.length;) {
     const event = events[index]
@@ -105,7 +119,9 @@ export const fromEvents = (seq: number, at: string, events: ReadonlyArray<PlanEv
       count > 1 && isDelta(event)
         ? JSON.stringify({ step: event.data.step, attempt: event.data.attempt, deltas })
         : encode(event)
-    rows.push({ seq: seq + index, at, count, event: event.event, payload })
+    const records = events.slice(index, index + count).flatMap(recordOf)
+    const record = records.length === 0 ? {} : { record: JSON.stringify(records) }
+    rows.push({ seq: seq + index, at, count, event: event.event, payload, ...record })
     index += count
   }
   return rows

@@ -264,6 +264,18 @@ export interface StoredTask extends TaskCall {
   readonly started_at: string
 }
 
+/** A call with what it gave. */
+export interface RecordedCall extends Omit<StoredTask, "endpoint"> {
+  readonly result: string | null
+  readonly error: TaskError | null
+}
+
+/** What a plan was run with, and the results of its calls, in the order in which they started. */
+export interface Recorded {
+  readonly preferences: Preferences
+  readonly calls: ReadonlyArray<RecordedCall>
+}
+
 /** Which plans a list has: those to which everything that is given applies. Times are ISO 8601 in UTC. */
 export interface PlanFilter {
   readonly session?: SessionId
@@ -455,6 +467,12 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
     /** What was charged to this day for the owner, also by plans that were deleted since. Days are kept for 400 days. */
     readonly spent: (owner: CallerName, day: string) => Effect.Effect<Spent, StorageError>
+    /** Keeps a text of the operator by its digest, once. It is never deleted: many plans name it. */
+    readonly keepText: (digest: string, text: string) => Effect.Effect<void, StorageError>
+    /** Those of these texts that are kept, by their digests. */
+    readonly keptTexts: (digests: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, string>, StorageError>
+    /** What only the store knows of a plan that is to be told as a whole. Another owner's plan is not found. */
+    readonly recorded: (owner: CallerName, id: PlanId) => Effect.Effect<Recorded, NotFound | StorageError>
     /** Whether what is stored outlives the process, so that the next process can resume plans. */
     readonly isDurable: boolean
     /** Whether the database takes writes, as a standby does not. Fails if it does not answer. */

@@ -67,6 +67,9 @@ export class Journal implements Source {
   #releases = false
   /** What the plan has come to; undefined if that is not known. */
   #gist: PlanGist.PlanGist | undefined
+  /** What is recorded with the next event, and with those that wait. */
+  #records: ReadonlyArray<object> = []
+  readonly #recorded = new WeakMap<PlanEvent, ReadonlyArray<object>>()
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
@@ -126,7 +129,17 @@ export class Journal implements Source {
     this.#add(changes, events)
   }
 
+  /** Keeps this with the plan, in JSON: it is stored together with the next event. Readers do not get it. */
+  record(what: object): void {
+    this.#records = [...this.#records, what]
+  }
+
   #add(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
+    const [first] = events
+    if (first !== undefined && this.#records.length > 0) {
+      this.#recorded.set(first, this.#records)
+      this.#records = []
+    }
     this.#changes.push(...changes)
     this.#events.push(...events)
     if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true
@@ -309,7 +322,7 @@ export class Journal implements Source {
     const at = time > this.#at ? time : this.#at
     const written = Result.try(() => ({
       changes: [...changes, ...this.#sum(changes, events, at)],
-      events: fromEvents(first, at, events)
+      events: fromEvents(first, at, events, (event) => this.#recorded.get(event) ?? [])
     }))
     this.#at = at
     this.#head += events.length
@@ -345,7 +358,13 @@ export class Journal implements Source {
         this.#changes = [...changes, ...this.#changes].filter(
           (change) => !dropped.some((one) => one.changes.has(change))
         )
-        this.#events = [...events, ...this.#events].filter((event) => !dropped.some((one) => one.events.has(event)))
+        const isDropped = (event: PlanEvent) => dropped.some((one) => one.events.has(event))
+        const back = [...events, ...this.#events]
+        this.#records = [
+          ...back.filter(isDropped).flatMap((event) => this.#recorded.get(event) ?? []),
+          ...this.#records
+        ]
+        this.#events = back.filter((event) => !isDropped(event))
         for (const one of dropped) one.dropped()
         this.#proposal = undefined
         this.#isUnread = true

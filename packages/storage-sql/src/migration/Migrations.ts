@@ -52,7 +52,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0041_feedback": Changes.feedback,
   "0042_charges": Changes.charges,
   "0043_files": files,
-  "0044_schedules": schedules
+  "0044_schedules": schedules,
+  "0045_records": Changes.records
 }
 
 const table = "bowline_migrations"

@@ -25,6 +25,7 @@ import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { listPlans } from "./internal/ListPlans.ts"
 import { effectState } from "./internal/EffectRows.ts"
+import { readRecorded } from "./internal/CallRows.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import {
   planColumns,
@@ -148,8 +149,8 @@ const events = Effect.fnUntraced(function* (
   eventsTtl: Duration.Duration
 ) {
   const rows = yield* sql<StoredEvent>`
-select seq, at, count, event, payload from (
-  select seq, ${sql.literal(eventTime)}, count, event, payload,
+select seq, at, count, event, payload, record from (
+  select seq, ${sql.literal(eventTime)}, count, event, payload, record,
     -- Of what is stored out of line it reads the length only.
     sum(octet_length(payload) + ${frameBytes}::int * count) over (
       order by seq rows between unbounded preceding and 1 preceding
@@ -261,6 +262,17 @@ where replica = ${replica} and abort_requested is not null and ${sql.literal(isO
     withDeadline(readSpent(sql, owner, day)).pipe(
       Effect.map(([spent = { tokens: 0, tool_calls: 0, cost_usd: 0, month_cost_usd: 0 }]) => spent)
     ),
+  keepText: (digest, text) =>
+    withDeadline(sql`
+insert into texts (digest, text) values (${digest}, ${text}) on conflict do nothing`).pipe(Effect.asVoid),
+  keptTexts: (digests) =>
+    digests.length === 0
+      ? Effect.succeed(new Map())
+      : withDeadline(sql<{ readonly digest: string; readonly text: string }>`
+select digest, text from texts where ${sql.in("digest", digests)}`).pipe(
+          Effect.map((rows) => new Map(rows.map(({ digest, text }) => [digest, text])))
+        ),
+  recorded: (owner, id) => withDeadline(readRecorded(sql, owner, id)),
   reading: () => Effect.void,
   isDurable: true,
   // On in a standby, and where an operator or a provider has forbidden writes, as some do when the disk is full.

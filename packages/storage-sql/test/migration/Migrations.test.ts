@@ -70,7 +70,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 41, name: "feedback" },
         { migration_id: 42, name: "charges" },
         { migration_id: 43, name: "files" },
-        { migration_id: 44, name: "schedules" }
+        { migration_id: 44, name: "schedules" },
+        { migration_id: 45, name: "records" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`

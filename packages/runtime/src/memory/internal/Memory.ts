@@ -50,6 +50,8 @@ export class Memory {
   readonly charges = new Map<CallerName, Map<string, ChargeRecord>>()
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
+  /** Texts of the operator, by digest. */
+  readonly texts = new Map<string, string>()
   readonly #names = new Map<string, SessionRecord>()
   readonly #bound: MemoryBound<SessionRecord>
   #ordinal = 0

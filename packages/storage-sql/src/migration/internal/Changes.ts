@@ -491,3 +491,12 @@ export const charges: Steps = [
   `create index if not exists charges_day on charges (day)`,
   `create index if not exists charges_of_replicas on charges (day) where replica <> ''`
 ]
+
+/** What is recorded of plans beside what readers get, and texts of the operator that records name by their digests. */
+export const records: Steps = [
+  `alter table events add column if not exists record text`,
+  `create table if not exists texts (
+    digest text collate "C" primary key,
+    text text not null
+  )`
+]

@@ -364,7 +364,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   return {
     guards: merged.map(({ commit, ...rows }) => guardOf(commit, rows)),
     events: batch.flatMap(({ plan_id, events }) =>
-      events.map(({ seq, at, count, event, payload }) => ({ plan_id, seq, at, count, event, payload }))
+      events.map(({ seq, at, count, event, payload, record }) => ({ plan_id, seq, at, count, event, payload, record }))
     ),
     plans: merged.flatMap(({ plan }) => plan ?? []),
     charges: merged.flatMap(({ charges }) => charges),

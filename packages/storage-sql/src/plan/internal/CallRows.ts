@@ -1,5 +1,9 @@
-import type { PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
-import type { Schema } from "effect"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { PlanChange, Recorded, RecordedCall } from "@bowline/runtime/unstable/store/PlanStore"
+import { Effect, type Schema } from "effect"
+import type { SqlClient } from "effect/sql"
 import { storable } from "../../internal/Storable.ts"
 
 /** A new task, or changes of one. Null leaves a column as it is; the optional columns are set for a new task only. */
@@ -147,3 +151,17 @@ export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _ta
     left_ms
   }
 }
+
+/** What a plan of this owner was run with, and its calls with their results. */
+export const readRecorded = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, owner: CallerName, id: PlanId) {
+  const [plan] = yield* sql<Pick<Recorded, "preferences">>`
+select preferences from plans where id = ${id} and owner = ${owner}`
+  if (plan === undefined) return yield* new NotFound({ what: "plan" })
+  const calls = yield* sql<Omit<RecordedCall, "started_at"> & { readonly started_at: Date }>`
+select id as task_id, tool, kind, agent, skill, state, started_at, remote_task_id, remote_context_id, result, error
+from tasks where plan_id = ${id} order by ordinal`
+  return {
+    preferences: plan.preferences,
+    calls: calls.map((call) => ({ ...call, started_at: call.started_at.toISOString() }))
+  }
+})

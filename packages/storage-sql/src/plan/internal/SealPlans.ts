@@ -35,8 +35,8 @@ type Row = StoredEvent & { readonly plan_id: PlanId; readonly finished_at: Date 
 
 /** The next rows of these plans, those of one plan after those of the other. */
 export const readRows = (sql: SqlClient.SqlClient, plans: ReadonlyArray<string>, { plan_id, seq }: Cursor) => sql<Row>`
-select plan_id, finished_at, seq, at, count, event, payload from (
-  select p.id as plan_id, p.finished_at, e.seq, ${sql.literal(eventTime)}, e.count, e.event, e.payload,
+select plan_id, finished_at, seq, at, count, event, payload, record from (
+  select p.id as plan_id, p.finished_at, e.seq, ${sql.literal(eventTime)}, e.count, e.event, e.payload, e.record,
     sum(octet_length(e.payload) + ${frameBytes}::int * e.count) over (
       order by p.id, e.seq rows between unbounded preceding and 1 preceding
     ) as before
@@ -142,7 +142,7 @@ export const sealPlans = Effect.fnUntraced(function* (
         open = { plan_id, finished_at, last_seqs: [], ends: [], body: [] }
       }
       const block = pack(
-        part.map(({ at, count, event, payload, seq }) => toEventRow({ at, count, event, payload, seq }))
+        part.map(({ at, count, event, payload, record, seq }) => toEventRow({ at, count, event, payload, record, seq }))
       )
       const last = Arr.lastNonEmpty(part)
       open.last_seqs.push(last.seq + last.count - 1)

@@ -20,7 +20,9 @@ const Texts = Schema.fromJsonString(
   Schema.Struct({
     event: Schema.Array(EventName),
     payload: Schema.Array(Schema.String),
-    text: Schema.String
+    text: Schema.String,
+    // What an earlier version has sealed has none. That version reads a block without looking at it.
+    record: Schema.optionalKey(Schema.Array(Schema.NullOr(Schema.String)))
   })
 )
 const decodeTexts = Schema.decodeUnknownSync(Texts)
@@ -109,7 +111,8 @@ export const pack = (rows: ReadonlyArray<EventRow>): Buffer => {
   const texts: typeof Texts.Type = {
     event: rows.map(({ event }) => event),
     payload: rows.map(({ payload }, index) => parts[index]?.rest ?? payload),
-    text: pieces.join("")
+    text: pieces.join(""),
+    ...(rows.some(({ record }) => record !== undefined) && { record: rows.map(({ record = null }) => record) })
   }
   return zstdCompressSync(Buffer.concat([toBytes(numbers), Buffer.from(JSON.stringify(texts))]))
 }
@@ -126,7 +129,7 @@ export const unpack = (packed: Uint8Array): ReadonlyArray<EventRow> => {
     numbers.take(length)
   ]
   const lengths = numbers.take(count.reduce((sum, counted, index) => sum + counted * (told[index] ?? 0), 0))
-  const { event, payload, text } = decodeTexts(block.toString("utf8", numbers.at))
+  const { event, payload, record = [], text } = decodeTexts(block.toString("utf8", numbers.at))
   let [next, time, piece, at] = [0, 0, 0, 0]
   const nextPiece = () => text.slice(at, (at += lengths[piece++] ?? 0))
   return event.map((name, index): EventRow => {
@@ -134,7 +137,9 @@ export const unpack = (packed: Uint8Array): ReadonlyArray<EventRow> => {
     next = seq + counted
     time += ms[index] ?? 0
     const whole = told[index] === 1 ? putTogether(rest, Array.from({ length: counted }, nextPiece)) : rest
-    return { seq, at: fromMillis(time), count: counted, event: name, payload: whole }
+    const recorded = record[index] ?? null
+    const row = { seq, at: fromMillis(time), count: counted, event: name, payload: whole }
+    return recorded === null ? row : { ...row, record: recorded }
   })
 }
 

@@ -1,7 +1,10 @@
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 
 /** A row of events as the driver reads it. */
-export type StoredEvent = Omit<EventRow, "at"> & { readonly at: Date }
+export type StoredEvent = Omit<EventRow, "at" | "record"> & {
+  readonly at: Date
+  readonly record?: string | null | undefined
+}
 
 /** `at` of the event `e`. Of one that an earlier version has stored: when its plan was created, or when it ended. */
 export const eventTime = `coalesce(e.at, (
@@ -9,4 +12,8 @@ export const eventTime = `coalesce(e.at, (
   from plans p where p.id = e.plan_id
 )) as at`
 
-export const toEventRow = ({ at, ...row }: StoredEvent): EventRow => ({ ...row, at: at.toISOString() })
+export const toEventRow = ({ at, record, ...row }: StoredEvent): EventRow => ({
+  ...row,
+  at: at.toISOString(),
+  ...(record != null && { record })
+})

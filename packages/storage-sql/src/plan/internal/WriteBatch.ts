@@ -166,8 +166,8 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
 )`
 
 const insertEvents = (sql: Sql, { events }: BatchRows) => sql`new_events as (
-  insert into events (plan_id, seq, at, count, event, payload)
-  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, at timestamptz, count int, event text, payload text)
+  insert into events (plan_id, seq, at, count, event, payload, record)
+  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, at timestamptz, count int, event text, payload text, record text)
   join fresh using (plan_id)
 )`
 

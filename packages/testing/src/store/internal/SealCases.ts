@@ -124,6 +124,25 @@ export const sealCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "gives what is recorded with the rows of a sealed plan, and texts by their digests, as before",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const at = yield* Clock.currentTimeMillis
+      const held = yield* Given.createHeld({ created_at: fromMillis(at) })
+      const rows = rowsOf(kinds["answered"] ?? [], at).map((row, index) =>
+        index % 2 === 0 ? { ...row, record: JSON.stringify([{ type: "begin", text: `\u0000 \ud800 ${index}` }]) } : row
+      )
+      yield* Given.write(held, [Given.settled(Given.completed, fromMillis(at))], rows)
+      assert.deepEqual(yield* Given.eventsOf(held, 1, 500), rows)
+      yield* store.seal([held.plan.plan_id])
+      assert.deepEqual(yield* Given.eventsOf(held, 1, 500), rows)
+      const digest = held.plan.plan_id
+      for (const text of ["Be brief", "Another text of the same digest"]) yield* store.keepText(digest, text)
+      assert.deepEqual((yield* store.keptTexts([digest, "none"])).size, 1)
+      assert.deepEqual(yield* store.keptTexts([]), new Map())
+    })
+  },
+  {
     title: "seals no plan that is not over",
     test: Effect.gen(function* () {
       const store = yield* PlanStore

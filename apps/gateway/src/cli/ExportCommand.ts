@@ -1,0 +1,101 @@
+import { redact } from "@bowline/runtime/unstable/record/PlanExport"
+import { Effect, Option, Redacted, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
+import { gunzipSync, gzipSync } from "node:zlib"
+import * as ClientConfig from "./ClientConfig.ts"
+import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
+
+const parameters = {
+  plan: Argument.String("plan").pipe(Argument.withDescription("The id of the plan"), Argument.optional),
+  where: Flag.String("where").pipe(
+    Flag.withDescription("All plans that this query of GET /plans finds, such as 'feedback=negative&label=x'"),
+    Flag.optional
+  ),
+  redact: Flag.Boolean("redact").pipe(
+    Flag.withDescription("Take the texts out, and keep names, ids, numbers and lengths"),
+    Flag.withDefault(false)
+  )
+}
+
+const decodeProblem = Schema.decodeUnknownOption(
+  Schema.fromJsonString(Schema.Struct({ code: Schema.String, detail: Schema.optionalKey(Schema.String) }))
+)
+
+/** Why the gateway does not give it, in one line. */
+const refusalIn = (text: string, status: number): string =>
+  Option.match(decodeProblem(text), {
+    onNone: () => `The gateway answered ${status}`,
+    onSome: ({ code, detail = "" }) => `${code}: ${detail}`
+  })
+
+const decodePage = Schema.decodeUnknownEffect(
+  Schema.fromJsonString(
+    Schema.Struct({
+      plans: Schema.Array(Schema.Struct({ plan_id: Schema.String })),
+      next_cursor: Schema.NullOr(Schema.String)
+    })
+  )
+)
+
+const askGateway = Effect.fnUntraced(function* (path: string) {
+  const { apiKey, url } = yield* Effect.mapError(ClientConfig.fromProcess, ({ problems }) => misconfigured(problems))
+  const http = yield* HttpClient.HttpClient
+  const asked = HttpClientRequest.get(new URL(path, url), {
+    headers: { accept: "application/json", ...(apiKey && { authorization: `Bearer ${Redacted.value(apiKey)}` }) }
+  })
+  const { body, status } = yield* http.execute(asked).pipe(
+    Effect.flatMap((response) => Effect.map(response.arrayBuffer, (body) => ({ body, status: response.status }))),
+    Effect.mapError((error) => failed(`Cannot reach ${url}: ${reasonOf(error)}. Name a gateway with BOWLINE_URL`))
+  )
+  const bytes = Buffer.from(body)
+  return status === 200 ? bytes : yield* failed(refusalIn(bytes.toString(), status))
+})
+
+const print = (bytes: Uint8Array) =>
+  Effect.callback<void>((resume) => void process.stdout.write(bytes, () => resume(Effect.void)))
+
+const redacted = (bytes: Buffer): Buffer => {
+  const lines = gunzipSync(bytes).toString().trimEnd().split("\n")
+  return gzipSync(lines.map((line) => `${JSON.stringify(redact(JSON.parse(line)))}\n`).join(""))
+}
+
+/** The ids of all plans that a query finds, page by page. */
+const findPlans = Effect.fnUntraced(function* (query: string) {
+  const ids: Array<string> = []
+  let cursor: string | null = null
+  do {
+    const search = new URLSearchParams(query)
+    if (cursor !== null) search.set("cursor", cursor)
+    const text = (yield* askGateway(`/plans?${search.toString()}`)).toString()
+    const page = yield* Effect.mapError(decodePage(text), () => failed("What answers is not a gateway of this version"))
+    ids.push(...page.plans.map(({ plan_id }) => plan_id))
+    cursor = page.next_cursor
+  } while (cursor !== null)
+  return ids
+})
+
+/** Writes what is on record of plans to stdout. The files of several plans, one behind the other, are one file. */
+export const exportPlans = Command.make(
+  "export",
+  parameters,
+  Effect.fnUntraced(function* ({ plan, redact: isRedacted, where }) {
+    const named = Option.toArray(plan)
+    if (named.length + Option.toArray(where).length !== 1) {
+      const line = "Expected the id of a plan, or --where"
+      return yield* new Ended({ code: exitCodes.usage, lines: [line] })
+    }
+    if (process.stdout.isTTY) {
+      const line = "The record is compressed: write it to a file, such as > plan.bowline"
+      return yield* new Ended({ code: exitCodes.usage, lines: [line] })
+    }
+    const ids = Option.isSome(where) ? yield* findPlans(where.value) : named
+    for (const id of ids) {
+      const bytes = yield* askGateway(`/plans/${encodeURIComponent(id)}/export`)
+      yield* print(isRedacted ? redacted(bytes) : bytes)
+    }
+  })
+).pipe(
+  Command.withDescription("Write all that is on record of a plan to stdout, as one file"),
+  Command.provide(FetchHttpClient.layer)
+)

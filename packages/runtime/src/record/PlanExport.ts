@@ -1,0 +1,139 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { isSettled, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
+import { EventsExpired, type NotFound } from "@bowline/domain/plan/Refusal"
+import type { Entry } from "@bowline/domain/plan/Inbox"
+import type { Message } from "@bowline/domain/session/Message"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Effect, Schema } from "effect"
+import { type EventRow, toFrames } from "../store/EventRow.ts"
+import type { InboxStore } from "../store/InboxStore.ts"
+import type { Page, PageRequest } from "../store/Page.ts"
+import type { PlanStore, Recorded } from "../store/PlanStore.ts"
+import type { SessionStore } from "../store/SessionStore.ts"
+import type { AttemptRecord } from "./AttemptRecord.ts"
+import { type BeginRecord, type SourcesRecord, version } from "./BeginRecord.ts"
+
+/** The version of the format. Another meaning of a line has another one; new lines and new fields have not. */
+export const schema = 1
+
+/**
+ * One line of an exported plan, by its `type`. A record stands in front of the frames that were stored with it. Contract: `docs/reference/record.md`.
+ */
+export type Line =
+  | { readonly type: "plan"; readonly schema: typeof schema; readonly version: string; readonly plan: Plan }
+  | { readonly type: "preferences"; readonly preferences: Recorded["preferences"] }
+  | { readonly type: "text"; readonly digest: string; readonly text: string }
+  | ({ readonly type: "message" } & Message)
+  | BeginRecord
+  | SourcesRecord
+  | AttemptRecord
+  | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
+  | ({ readonly type: "call" } & Recorded["calls"][number])
+  | { readonly type: "entry"; readonly entry: Entry }
+
+/** From where a plan is read. */
+interface Stores {
+  readonly store: PlanStore["Service"]
+  readonly sessions: SessionStore["Service"]
+  readonly inboxes: InboxStore["Service"]
+}
+
+const rowsAtOnce = 500
+const entriesAtOnce = 200
+
+const decodeRecord = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Array(Schema.Record(Schema.String, Schema.Json)))
+)
+
+type Recording = BeginRecord | SourcesRecord | AttemptRecord
+
+/** What this version has written is what it reads: the line has the type that its writer gave it. */
+const isRecording = (record: object): record is Recording =>
+  "type" in record && ["begin", "sources", "attempt"].some((type) => type === record.type)
+
+/** What was recorded with a row. What another version has recorded besides is left out. */
+export const recordsOf = ({ record }: EventRow): ReadonlyArray<Recording> =>
+  record === undefined ? [] : decodeRecord(record).flatMap((one: object) => (isRecording(one) ? [one] : []))
+
+const decodeData = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+
+const allRows = Effect.fnUntraced(function* (store: PlanStore["Service"], id: PlanId) {
+  const rows: Array<EventRow> = []
+  for (;;) {
+    const last = rows.at(-1)
+    const page = yield* store.events(id, last === undefined ? 0 : last.seq + last.count - 1, rowsAtOnce)
+    if (page.length === 0) return rows
+    rows.push(...page)
+  }
+})
+
+const all = Effect.fnUntraced(function* <A, E>(read: (page: PageRequest) => Effect.Effect<Page<A>, E>) {
+  const items: Array<A> = []
+  let cursor: number | null = null
+  do {
+    const page: Page<A> = yield* read({ limit: entriesAtOnce, ...(cursor !== null && { cursor }) })
+    items.push(...page.items)
+    cursor = page.next
+  } while (cursor !== null)
+  return items
+})
+
+/** The messages that the plan's prompt begins with, and its own. */
+const messagesOf = (id: PlanId, messages: ReadonlyArray<Message>, begin: BeginRecord | undefined) => {
+  const first = messages.findIndex(({ message_id }) => message_id === begin?.history?.first)
+  const last = messages.findIndex(({ message_id }) => message_id === begin?.history?.last)
+  return messages.filter(({ plan_id }, index) => plan_id === id || (first >= 0 && index >= first && index <= last))
+}
+
+/** All that is on record of a plan, line by line. Fails with `EventsExpired` where its events are kept no longer. */
+export const linesOf = Effect.fnUntraced(function* (
+  { inboxes, sessions, store }: Stores,
+  owner: CallerName,
+  id: PlanId
+): Effect.fn.Return<ReadonlyArray<Line>, EventsExpired | NotFound | StorageError> {
+  const plan = yield* store.get(owner, id)
+  const rows = yield* allRows(store, id)
+  if (rows.length === 0 && isSettled(plan)) return yield* new EventsExpired()
+  const { calls, preferences } = yield* store.recorded(owner, id)
+  const recorded = rows.map((row) => ({ row, records: recordsOf(row) }))
+  const records = recorded.flatMap((one) => one.records)
+  const begin = records.find((record) => record.type === "begin")
+  const digests = records.flatMap((record): ReadonlyArray<string> => {
+    if (record.type === "begin") return [record.environment]
+    if (record.type === "attempt") return []
+    return Object.values(record.sources).flatMap((source) => ("digest" in source ? source.digest : []))
+  })
+  const texts = yield* store.keptTexts([...new Set(digests)])
+  const messages = yield* all((page) => sessions.messages(plan.session_id, page))
+  const entries = yield* all((page) => inboxes.list(id, owner, page))
+  return [
+    { type: "plan", schema, version, plan },
+    { type: "preferences", preferences },
+    ...Array.from(texts, ([digest, text]): Line => ({ type: "text", digest, text })),
+    ...messagesOf(id, messages, begin).map((message): Line => ({ type: "message", ...message })),
+    ...recorded.flatMap(({ records, row }): ReadonlyArray<Line> => [
+      ...records,
+      ...toFrames(row).map(({ at, event, payload, seq }): Line => ({
+        type: "frame",
+        id: seq,
+        event,
+        at,
+        data: decodeData(payload)
+      }))
+    ]),
+    ...calls.map((call): Line => ({ type: "call", ...call })),
+    ...entries.map((entry): Line => ({ type: "entry", entry }))
+  ]
+})
+
+/** What says what a line is, or names something: all else is text. */
+const kept =
+  /(^|_)(id|ids|at|digest|endpoint|type|state|code|kind|role|tool|tool_call|agent|skill|name|event|caller|by|model|credential|preset|stage|reason|stop_reason|version|media_type|why|decision|finish|_tag)$/
+
+/** The same without its texts: each character but white space is an x. Names, ids, states, numbers and the lengths of texts stay. */
+export const redact = (value: unknown, key = ""): unknown => {
+  if (typeof value === "string") return kept.test(key) ? value : value.replaceAll(/\S/gu, "x")
+  if (Array.isArray(value)) return value.map((one) => redact(one, key))
+  if (typeof value !== "object" || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, redact(one, name)]))
+}

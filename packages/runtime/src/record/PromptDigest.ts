@@ -1,0 +1,61 @@
+import { createHash } from "node:crypto"
+import type { Entry } from "../provider/LegalHistory.ts"
+import type { ProviderRequest } from "../provider/Provider.ts"
+
+/** Ids are drawn anew when a plan is replayed: of every UUID only its place counts. */
+const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
+
+/** 96 bits of a SHA-256, in base64url. */
+export const digestOf = (...texts: ReadonlyArray<string>): string => {
+  const hash = createHash("sha256")
+  for (const text of texts) hash.update(text.replaceAll(uuid, "#")).update("\0")
+  return hash.digest("base64url").slice(0, 16)
+}
+
+/** What a model was asked, as digests: so it can be compared with what another version asks. */
+export interface PromptDigest {
+  /** Of the system prompt: instructions, recipes, the summary, and what else stands in it. */
+  readonly system: string
+  readonly tools: string
+  readonly messages: string
+  /** Of how it was asked: whether tools may be called, the schema of the answer, the sampling. */
+  readonly rest: string
+}
+
+/** Its text without the ids of calls: legal histories have each result directly behind its call. */
+const textsOf = ({ parts, role }: Entry): ReadonlyArray<string> => [
+  role,
+  ...parts.flatMap((part): ReadonlyArray<string> => {
+    switch (part.type) {
+      case "text":
+      case "reasoning":
+        return [part.type, part.text]
+      case "tool_call":
+        return [part.type, part.tool, part.raw_input ?? JSON.stringify(part.input)]
+      case "tool_result":
+        return [part.type, part.content]
+      case "file":
+        return [part.type, JSON.stringify(part)]
+    }
+  })
+]
+
+/** Of lists that are the same in most steps of a plan. */
+const ofTools = new WeakMap<ProviderRequest["tools"], string>()
+
+const toolsOf = (tools: ProviderRequest["tools"]): string => {
+  const known = ofTools.get(tools) ?? digestOf(JSON.stringify(tools))
+  ofTools.set(tools, known)
+  return known
+}
+
+/** It costs some 3 ms for a prompt of 400 kB. */
+export const of = (request: Omit<ProviderRequest, "facts" | "model">): PromptDigest => {
+  const { messages, system, tools, ...rest } = request
+  return {
+    system: digestOf(system),
+    tools: toolsOf(tools),
+    messages: digestOf(...messages.flatMap(textsOf)),
+    rest: digestOf(JSON.stringify(rest))
+  }
+}
