@@ -5,7 +5,7 @@ import { Network } from "@bowline/testing/http/Network"
 import { type Act, completes, produces, says, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import type { Asked } from "@bowline/testing/unstable/provider/Script"
-import { callTool, say, type Turn } from "@bowline/testing/provider/Turn"
+import { callTool, say, type Turn, usage } from "@bowline/testing/provider/Turn"
 import { Effect, Random } from "effect"
 
 /** One call of a tool. `key` is in its arguments: the peer knows by it which call it got. */
@@ -154,9 +154,14 @@ export const turnOf = (plans: ReadonlyMap<string, ScriptedPlan>, asked: Asked): 
   let before = 0
   for (const { words, calls } of plan.steps) {
     if (before === done) {
+      const input_tokens = 1_000 + 100 * done + asks.length
+      const tokens = { input_tokens, cached_input_tokens: 900, output_tokens: 1 }
       return [
+        // An attempt that is cut off has told some of its tokens.
+        usage(tokens),
         ...words.flatMap((word) => [wait(plan.pauseMs), say(word)]),
-        ...calls.map(({ key, lateMs, ms, tool }) => callTool(tool, { input: `${key} ${ms} late=${lateMs}` }))
+        ...calls.map(({ key, lateMs, ms, tool }) => callTool(tool, { input: `${key} ${ms} late=${lateMs}` })),
+        usage({ ...tokens, output_tokens: words.length + 10 * calls.length })
       ]
     }
     before += calls.length

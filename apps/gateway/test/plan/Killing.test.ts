@@ -30,14 +30,16 @@ const kill = Effect.fnUntraced(function* (
     onSome: (plans) => ({ least: plans, most: plans })
   })
   yield* Console.log(`${kills} kills of ${size}, BOWLINE_KILL_SEED=${seed}`)
-  const { play, tally } = yield* Killing.make(seed, size, settings, left, between)
+  const { play, spending, tally } = yield* Killing.make(seed, size, settings, left, between)
   const problems: Array<string> = []
   for (let round = 0; tally.kills < kills; round++) {
     const found = yield* play(round)
     for (const problem of found) yield* Console.error(problem)
     problems.push(...found)
   }
-  yield* Console.log(`${JSON.stringify(tally)}, BOWLINE_KILL_SEED=${seed}`)
+  const spent = yield* spending
+  problems.push(...spent.problems)
+  yield* Console.log(`${JSON.stringify({ ...tally, spent: spent.told })}, BOWLINE_KILL_SEED=${seed}`)
   assert.strictEqual(problems.slice(0, 10).join("\n"), "")
   assert.isAbove(tally.breaks, 0)
 })

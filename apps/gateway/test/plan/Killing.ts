@@ -5,10 +5,13 @@ import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { Clock, Effect, Fiber, Schedule, Schema } from "effect"
 import { callsAreOnce, historyIsLegal, type ObservedPlan, planProblems } from "./Checker.ts"
 import { type Follower, follow, nobody, planId } from "./Follower.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { get } from "./GatewayProcess.ts"
 import { clientTools, draw, durationOf, type ScriptedPlan, servePeers, turnOf } from "./KillScript.ts"
 import { type Note, notesAreOnce } from "./KillNotes.ts"
+import { join } from "node:path"
 import * as Processes from "./Processes.ts"
+import { sums } from "./SpentFrames.ts"
 
 const leaseMs = 1_000
 /** What the product takes at most to settle or resume what a process left, on top of the lease. */
@@ -68,8 +71,11 @@ export const make = Effect.fnUntraced(function* (
     (host) => Effect.flatMap(Network, (network) => network.serve(host))
   )
   const peers = yield* servePeers
+  const models = { "openai/scripted": { price: { input: 1.1, cached: 0.13, output: 7.7 } } }
+  const folder = yield* folderOf({ "gateway.json": JSON.stringify({ models }) })
   const processes = yield* Processes.make(size, {
     ...settings,
+    BOWLINE_CONFIG: join(folder, "gateway.json"),
     OPENAI_BASE_URL: `${provider.url}/v1`,
     BOWLINE_MODEL: "openai/scripted",
     BOWLINE_LEASE_TTL: `${leaseMs}ms`
@@ -278,5 +284,16 @@ export const make = Effect.fnUntraced(function* (
     return problems.map((problem) => `seed ${seed}, round ${index}: ${problem}`)
   })
 
-  return { play, tally, refused: peers.refused }
+  /** What is charged for all plans of all rounds is what they have told, whoever died meanwhile. */
+  const spending = Effect.gen(function* () {
+    const { charged, told } = yield* Effect.flatMap(living, sums)
+    const [text, ...others] = [told, ...charged].map((sum) => JSON.stringify(sum))
+    const wrong = others.filter((other) => other !== text)
+    return {
+      told,
+      problems: wrong.map((other) => `seed ${seed}: the frames add up to ${text}, and the usage to ${other}`)
+    }
+  })
+
+  return { play, spending, tally, refused: peers.refused }
 })

@@ -1,13 +1,17 @@
+import type { Usage } from "@bowline/domain/plan/Usage"
 import { ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Duration, Effect, Layer } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import * as Monotonic from "../process/Monotonic.ts"
 import { type Entry, toldHistory } from "../provider/LegalHistory.ts"
 import type { JsonSchema } from "../provider/Provider.ts"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import * as AnswerAttempt from "./AnswerAttempt.ts"
 import { CredentialPool } from "./CredentialPool.ts"
 import type { Listener } from "./Listener.ts"
 import * as ModelLimits from "./ModelLimits.ts"
+import { leastCached, PromptCache } from "./PromptCache.ts"
 import { Retries, type Subject } from "./Retries.ts"
 import * as Target from "./Target.ts"
 
@@ -23,6 +27,7 @@ export interface Asking {
 
 /** The attempts so far. */
 interface Begun {
+  readonly subject: Subject
   readonly listener: Listener
   readonly retries: Retries
   /** The number of the last one. */
@@ -64,6 +69,7 @@ export class Asker extends Context.Service<
       const targets = Target.make(pool)
       const settings = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
       const attemptOf = AnswerAttempt.make(pool, config)
+      const prompts = new PromptCache()
 
       /** Schemas that a provider may have refused: each is an object of one plan, whose answers are checked without its provider from then on. */
       const refused = new WeakSet<JsonSchema>()
@@ -80,6 +86,22 @@ export class Asker extends Context.Service<
         return isDemanded ? { ...request, outputSchema } : request
       }
 
+      /** Measures what the provider has read from its cache, where it has one, and warns of a session whose cache is lost. */
+      const watchCache = Effect.fnUntraced(function* ({ session, stage }: Subject, model: string, usage?: Usage) {
+        if (stage === "compaction") return prompts.forget(session)
+        const hasCache = ModelLimits.of(config, model).facts?.price?.cached !== undefined
+        if (usage === undefined || !hasCache) return
+        if (usage.input_tokens >= leastCached(model)) yield* ProviderMetrics.cacheRead(Target.asked(model), usage)
+        const cacheable_tokens = prompts.answered(session, model, usage, yield* Monotonic.now)
+        if (cacheable_tokens === undefined) return
+        const { cached_input_tokens } = usage
+        yield* Effect.annotateLogs(Effect.logWarning("prompt_cache_lost"), {
+          model,
+          cached_input_tokens,
+          cacheable_tokens
+        })
+      })
+
       const ask = Effect.fnUntraced(function* (begun: Begun, requestTo: Parameters<Asking["ask"]>[0]) {
         const { listener, retries } = begun
         let failures: ReadonlyArray<ProviderErrorReason> = []
@@ -93,6 +115,7 @@ export class Asker extends Context.Service<
             yield* pool
               .succeeded(Target.use(target))
               .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
+            yield* watchCache(begun.subject, target.model, attempted.answer.usage)
             return attempted.answer
           }
           const { reason } = attempted
@@ -115,7 +138,7 @@ export class Asker extends Context.Service<
         first: targets.first,
         begin: (subject, listener, attempts = 0) =>
           Effect.map(Retries.begin({ pool, targets, settings }, subject), (retries) => {
-            const begun: Begun = { listener, retries, attempts, isFirst: true, mayShorten: true }
+            const begun: Begun = { subject, listener, retries, attempts, isFirst: true, mayShorten: true }
             return { target: () => retries.target, ask: (requestTo) => ask(begun, requestTo) }
           })
       }

@@ -36,6 +36,13 @@ const tokenUsage = Instrument.histogram({
   labels: { ...chats, [GenAi.tokenType]: ["input", "output"] },
   boundaries: Array.from({ length: 14 }, (_, power) => 4 ** power)
 })
+const cacheHits = Instrument.histogram({
+  name: "bowline.cache_hit_ratio",
+  description:
+    "The share of a step's input that its provider has read from a cache, of prompts that are long enough for one",
+  labels: models,
+  boundaries: Array.from({ length: 10 }, (_, tenth) => tenth / 10)
+})
 
 const counter = (name: string, description: string) =>
   Instrument.counter({ name: `bowline.${name}`, description, labels: { ...models, [GenAi.errorType]: errors } })
@@ -72,6 +79,11 @@ export const retracted = counted(retracts)
 export const failedOver = counted(failovers)
 export const credentialBlocked = counted(blocked)
 export const compactionFailed = counted(noSummary)
+
+export const cacheRead = (asked: Asked, { cached_input_tokens, input_tokens }: Usage): Effect.Effect<void> =>
+  Effect.flatMap(NamedModels, (isNamed) =>
+    cacheHits.update(Math.min(cached_input_tokens / input_tokens, 1), labels(toldBy(isNamed)(asked)))
+  )
 
 /** Counts an attempt that is over. `errorType` is undefined if it has finished its answer. */
 export const attempted = (

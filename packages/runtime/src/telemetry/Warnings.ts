@@ -30,6 +30,7 @@ export const names = [
   "plan_interrupted",
   "plan_not_reported",
   "planner_file_unusable",
+  "prompt_cache_lost",
   "provider_retries_exhausted",
   "provider_retry",
   "purge_failed",
