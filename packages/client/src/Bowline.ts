@@ -14,10 +14,12 @@ import {
 } from "./Requests.ts"
 import type { Compacted, Message, Plan, PlanRequest, PlanState, PlanSummary, Preset, Session } from "./Wire.ts"
 import type { Approval, PendingApproval, Waiting } from "./InboxWire.ts"
+import type { Firing, NewSchedule, Schedule, ScheduleChange } from "./ScheduleWire.ts"
 import type { Credential, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
 
 export type { AcceptedEntry, Approval, NewEntry, PendingApproval, Waiting } from "./InboxWire.ts"
 export type { Credential, Feedback, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
+export type { Firing, NewSchedule, Schedule, ScheduleChange, SchedulePlan, When } from "./ScheduleWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
 export type {
@@ -163,6 +165,9 @@ export const makeBowline = (system: System) => {
   const post = <A>(path: string, options?: Signal, body?: object, limitMs?: number): Promise<A> =>
     call({ method: "POST", path, body }, options, limitMs)
 
+  const remove = (kind: string, id: string, options?: Signal): Promise<void> =>
+    call({ method: "DELETE", path: pathOf(kind, id) }, options)
+
   const list = <Name extends string, Entry, Rest = PageEnd>(
     name: Name,
     query: { readonly cursor?: string | undefined } = {},
@@ -197,17 +202,25 @@ export const makeBowline = (system: System) => {
     }
   }
 
+  const start = (
+    path: string,
+    endsWithCaller: boolean,
+    { idempotencyKey = randomKey(), signal }: PlanOptions = {},
+    body?: object
+  ): PlanStream => {
+    const headers = { accept: "text/event-stream", "idempotency-key": idempotencyKey }
+    return openStream(requests, { start: { method: "POST", path, headers, body }, endsWithCaller, signal })
+  }
+
   return {
     /** Starts a plan, and reads it. */
-    plan: (request: PlanRequest, { idempotencyKey = randomKey(), signal }: PlanOptions = {}): PlanStream => {
+    plan: (request: PlanRequest, options?: PlanOptions): PlanStream => {
       const { preferences = {} } = request
       const endsWithCaller = preferences.on_disconnect !== "continue"
       // A plan that hears the question was started with its own.
       const isOwn = endsWithCaller && preferences.on_busy !== "steer"
       const asked = { ...(isOwn && { on_disconnect: "cancel", disconnect_grace_ms: grace }), ...preferences }
-      const headers = { accept: "text/event-stream", "idempotency-key": idempotencyKey }
-      const body = { ...request, preferences: asked }
-      return openStream(requests, { start: { method: "POST", path: "/plan", headers, body }, endsWithCaller, signal })
+      return start("/plan", endsWithCaller, options, { ...request, preferences: asked })
     },
     /** Reads a plan that somebody has started. Whoever leaves it leaves it alone. */
     attach: (planId: string, { after, signal }: AttachOptions = {}): PlanStream =>
@@ -236,12 +249,27 @@ export const makeBowline = (system: System) => {
       /** Drops what came after a message. */
       revert: (sessionId: string, toMessageId: string, options?: Signal): Promise<Session> =>
         post(pathOf("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
-      delete: (sessionId: string, options?: Signal): Promise<void> =>
-        call({ method: "DELETE", path: pathOf("sessions", sessionId) }, options)
+      delete: (sessionId: string, options?: Signal): Promise<void> => remove("sessions", sessionId, options)
     },
     inbox: {
       /** Says something to a plan. The answer names the plan that has it: with `moved` the next one of the session. */
       send: requests.accept
+    },
+    /** Plans that start by themselves. */
+    schedules: {
+      list: (query?: PageQuery, options?: Signal) => list<"schedules", Schedule>("schedules", query, options),
+      get: (scheduleId: string, options?: Signal): Promise<Schedule> => get("schedules", scheduleId, options),
+      create: (schedule: NewSchedule, options?: Signal): Promise<Schedule> => post("/schedules", options, schedule),
+      /** Changes the fields that are given: `{paused: true}` pauses it. */
+      update: (scheduleId: string, body: ScheduleChange, options?: Signal): Promise<Schedule> =>
+        call({ method: "PATCH", path: pathOf("schedules", scheduleId), body }, options),
+      delete: (scheduleId: string, options?: Signal): Promise<void> => remove("schedules", scheduleId, options),
+      /** Starts its plan now, once more, and reads it. Whoever leaves it leaves it alone. */
+      fire: (scheduleId: string, options?: PlanOptions): PlanStream =>
+        start(pathOf("schedules", scheduleId, "/fire"), false, options),
+      /** What became of its due times, the last one first. */
+      firings: (scheduleId: string, query?: PageQuery, options?: Signal) =>
+        list<"firings", Firing>("firings", query, options, pathOf("schedules", scheduleId, "/firings"))
     },
     waiting: {
       /** What waits for somebody, oldest first. */

@@ -15,7 +15,6 @@ import {
   closeLastStep,
   newAttempt,
   replaceLast,
-  set,
   textOf,
   withAttempt
 } from "./StepView.ts"
@@ -24,31 +23,28 @@ import type { PlanFrame, Usage } from "./Wire.ts"
 const isOpen = ({ endedAt }: { readonly endedAt: number | null }): boolean => endedAt === null
 
 /** The view of a plan that waits for its calls and approvals, if any is open. */
-const staged = (view: PlanView): PlanView =>
-  set(view, "stage", view.tasks.some(isOpen) ? "tool" : view.approvals.some(isOpen) ? "approval" : null)
-
-const withTask = (view: PlanView, id: string, replace: (task: TaskView) => TaskView): PlanView =>
-  set(
-    view,
-    "tasks",
-    replaceLast(view.tasks, replace, ({ taskId }) => taskId === id)
-  )
-
-const withEntry = (view: PlanView, id: string, change: Partial<EntryView>): PlanView => {
-  const replace = (entry: EntryView): EntryView => ({ ...entry, ...change })
-  return set(
-    view,
-    "entries",
-    replaceLast(view.entries, replace, ({ entryId }) => entryId === id)
-  )
+const staged = (view: PlanView): PlanView => {
+  const stage = view.tasks.some(isOpen) ? "tool" : view.approvals.some(isOpen) ? "approval" : null
+  return stage === view.stage ? view : { ...view, stage }
 }
 
-const addUsage = (a: Usage, b: Usage): Usage => ({
-  input_tokens: a.input_tokens + b.input_tokens,
-  output_tokens: a.output_tokens + b.output_tokens,
-  cached_input_tokens: a.cached_input_tokens + b.cached_input_tokens,
-  reasoning_tokens: a.reasoning_tokens + b.reasoning_tokens
-})
+const withTask = (view: PlanView, id: string, replace: (task: TaskView) => TaskView): PlanView =>
+  replaceLast(view, "tasks", replace, ({ taskId }) => taskId === id)
+
+const withEntry = (view: PlanView, id: string, change: Partial<EntryView>): PlanView =>
+  replaceLast(
+    view,
+    "entries",
+    (entry) => ({ ...entry, ...change }),
+    ({ entryId }) => entryId === id
+  )
+
+const addUsage = (a: Usage, b: Usage): Usage => {
+  const sum: { -readonly [Count in keyof Usage]: number } = { ...a }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  for (const count in sum) sum[count as keyof Usage] += b[count as keyof Usage]
+  return sum
+}
 
 interface Used {
   readonly usage: Usage | null
@@ -72,16 +68,16 @@ const ofAttempt = /^(provider|context|output)_/
 const end = (before: PlanView, outcome: OutcomeView, at: number): PlanView => {
   // The wait before the last attempt was not over: the attempt was never made.
   const isMade = ({ startedAt, text, usage }: AttemptView): boolean => startedAt <= at || text !== "" || usage !== null
-  const steps = replaceLast(before.steps, (step) => ({ ...step, attempts: step.attempts.filter(isMade) }))
-  const last = steps.at(-1)
-  const failure = outcome.state === "completed" ? undefined : outcome.error
+  const made = replaceLast(before, "steps", (step) => ({ ...step, attempts: step.attempts.filter(isMade) }))
+  const last = made.steps.at(-1)
+  const failure = "error" in outcome ? outcome.error : undefined
   const isOfAttempt =
     failure !== undefined &&
     (last?.attempts.at(-1)?.endedAt === null ||
       (failure.stage !== "compaction" &&
         ofAttempt.test(failure.code) &&
         !before.tasks.some(({ step }) => step === last?.step)))
-  const view = closeLastStep(closeLastAttempt({ ...before, steps }, at, isOfAttempt ? failure : undefined), at)
+  const view = closeLastStep(closeLastAttempt(made, at, isOfAttempt ? failure : undefined), at)
   return {
     ...view,
     tasks: view.tasks.map((task) => (task.endedAt === null ? { ...task, state: "interrupted", endedAt: at } : task)),
@@ -91,7 +87,7 @@ const end = (before: PlanView, outcome: OutcomeView, at: number): PlanView => {
     stage: null,
     outcome,
     endedAt: at,
-    text: outcome.state === "completed" ? outcome.final.text : view.text
+    text: "final" in outcome ? outcome.final.text : view.text
   }
 }
 
@@ -181,7 +177,7 @@ const events: Events = {
       progress: [],
       artifacts: []
     }
-    return append(set(view, "stage", "tool"), "tasks", task)
+    return append({ ...view, stage: "tool" as const }, "tasks", task)
   },
   "task.progress": (view, data, at) => {
     const entry = { at, state: data.state, message: data.message ?? null }
@@ -222,13 +218,7 @@ const events: Events = {
   },
   "approval.resolved": (view, { by, decision, note = null, task_id }, at) => {
     const replace = (approval: ApprovalView): ApprovalView => ({ ...approval, decision, note, by, endedAt: at })
-    return staged(
-      set(
-        view,
-        "approvals",
-        replaceLast(view.approvals, replace, ({ taskId }) => taskId === task_id)
-      )
-    )
+    return staged(replaceLast(view, "approvals", replace, ({ taskId }) => taskId === task_id))
   },
   "inbox.accepted": (view, { by, entry_id: entryId, text }, at) =>
     append(view, "entries", { entryId, by, text, at, state: "accepted", step: null, movedTo: null }),
@@ -270,8 +260,7 @@ export const isPlanFrame = (frame: Frame): frame is PlanFrame => "plan_id" in fr
 export const reduce = (view: PlanView, frame: Frame): PlanView => {
   if (frame.id <= view.lastId || !isPlanFrame(frame)) return view
   const { at: stored, plan_id: planId, session_id: sessionId } = frame.data
-  const parsed = Date.parse(stored)
-  const at = Number.isNaN(parsed) ? (view.lastAt ?? 0) : parsed
+  const at = Date.parse(stored) || (view.lastAt ?? 0)
   // While the frame is added `lastAt` is still that of the frame before.
   const next = add(view, frame, at)
   if (next === view) return view

@@ -1,28 +1,25 @@
 import type { AttemptView, PlanView, RetryView, StepView } from "./PlanView.ts"
 
 /** What is changed is new, and what stays as it is is the same object. */
-export const set = <A extends object, K extends keyof A>(whole: A, key: K, value: A[K]): A =>
-  whole[key] === value ? whole : { ...whole, [key]: value }
-
 export const append = <K extends string, A extends { readonly [key in K]: ReadonlyArray<unknown> }>(
   whole: A,
   key: K,
   entry: A[K][number]
 ): A => ({ ...whole, [key]: [...whole[key], entry] })
 
-const isAny = (): boolean => true
-
-/** The list with its last entry replaced that matches: the newest entries change most. */
-export const replaceLast = <A>(
-  list: ReadonlyArray<A>,
-  replace: (entry: A) => A,
-  matches: (entry: A) => boolean = isAny
-): ReadonlyArray<A> => {
+/** The whole with the last entry of a list replaced that matches: the newest entries change most. */
+export const replaceLast = <K extends string, A extends { readonly [key in K]: ReadonlyArray<unknown> }>(
+  whole: A,
+  key: K,
+  replace: (entry: A[K][number]) => A[K][number],
+  matches: (entry: A[K][number]) => boolean = () => true
+): A => {
+  const list = whole[key]
   const index = list.findLastIndex(matches)
   const entry = list[index]
-  if (entry === undefined) return list
+  if (entry === undefined) return whole
   const next = replace(entry)
-  return next === entry ? list : list.with(index, next)
+  return next === entry ? whole : { ...whole, [key]: list.with(index, next) }
 }
 
 /** Ends what is open. */
@@ -42,15 +39,11 @@ export const withAttempt = (
     : append(view, "steps", { step, startedAt: at, endedAt: null, attempts: [] })
   const withOne = (entry: StepView): StepView => {
     const isOne = (other: AttemptView): boolean => other.attempt === attempt
-    if (entry.attempts.some(isOne)) return set(entry, "attempts", replaceLast(entry.attempts, replace, isOne))
-    const closed = set(entry, "attempts", closeAttempt(entry.attempts, at))
+    if (entry.attempts.some(isOne)) return replaceLast(entry, "attempts", replace, isOne)
+    const closed = closeAttempt(entry, at)
     return append(closed, "attempts", replace(newAttempt(attempt, closed.attempts.at(-1)?.endedAt ?? at, view.model)))
   }
-  return set(
-    known,
-    "steps",
-    replaceLast(known.steps, withOne, (entry) => entry.step === step)
-  )
+  return replaceLast(known, "steps", withOne, (entry) => entry.step === step)
 }
 
 export const newAttempt = (
@@ -75,33 +68,22 @@ export const newAttempt = (
 
 type AttemptError = NonNullable<AttemptView["error"]>
 
-const closeAttempt = (
-  attempts: ReadonlyArray<AttemptView>,
-  at: number,
-  error?: AttemptError
-): ReadonlyArray<AttemptView> =>
-  replaceLast(attempts, (last) => {
+const closeAttempt = (step: StepView, at: number, error?: AttemptError): StepView =>
+  replaceLast(step, "attempts", (last) => {
     const closed = close(last, at)
     return error === undefined ? closed : { ...closed, error }
   })
 
 /** The attempt of the last step is over, at the latest: its calls are made, it has failed, or the plan goes on without it. */
 export const closeLastAttempt = (view: PlanView, at: number, error?: AttemptError): PlanView =>
-  set(
-    view,
-    "steps",
-    replaceLast(view.steps, (last) => set(last, "attempts", closeAttempt(last.attempts, at, error)))
-  )
+  replaceLast(view, "steps", (last) => closeAttempt(last, at, error))
 
 /** Closes the step that ran. It ended with the last of its attempts, calls and approvals: what comes behind them is not its time. */
-export const closeLastStep = (view: PlanView, at: number): PlanView => {
-  const closed = closeLastAttempt(view, at)
-  const steps = replaceLast(closed.steps, (last) => {
+export const closeLastStep = (view: PlanView, at: number): PlanView =>
+  replaceLast(closeLastAttempt(view, at), "steps", (last) => {
     const own = [...last.attempts, ...[...view.tasks, ...view.approvals].filter(({ step }) => step === last.step)]
     return close(last, Math.max(last.startedAt, ...own.map(({ endedAt }) => endedAt ?? at)))
   })
-  return set(closed, "steps", steps)
-}
 
 export const textOf = ({ attempts }: Pick<StepView, "attempts">): string =>
   attempts.map(({ isRetracted, text }) => (isRetracted ? "" : text)).join("")

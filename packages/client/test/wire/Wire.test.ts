@@ -10,6 +10,7 @@ import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
+import type { Firing, NewSchedule, Schedule, ScheduleChange } from "@bowline/domain/unstable/schedule/Schedule"
 import type { Compacted, Session } from "@bowline/domain/session/Session"
 import type { Peer } from "@bowline/protocol/unstable/peer/PeersApi"
 import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
@@ -19,6 +20,7 @@ import { assert, describe, expectTypeOf, it } from "vitest"
 import type * as FileWire from "../../src/FileWire.ts"
 import type * as InboxWire from "../../src/InboxWire.ts"
 import type * as OperatorWire from "../../src/OperatorWire.ts"
+import type * as ScheduleWire from "../../src/ScheduleWire.ts"
 import type * as Wire from "../../src/Wire.ts"
 import { files } from "./makeWire.ts"
 
@@ -60,6 +62,10 @@ describe("Wire", () => {
     same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<InboxWire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
+    same<ScheduleWire.Schedule, (typeof Schedule)["Encoded"]>().bothWays(true)
+    same<ScheduleWire.Firing, (typeof Firing)["Encoded"]>().bothWays(true)
+    same<ScheduleWire.NewSchedule, (typeof NewSchedule)["Encoded"]>().bothWays(true)
+    same<ScheduleWire.ScheduleChange, (typeof ScheduleChange)["Encoded"]>().bothWays(true)
     same<InboxWire.NewEntry, (typeof NewEntry)["Encoded"]>().bothWays(true)
     same<InboxWire.Waiting, (typeof Waiting)["Encoded"]>().bothWays(true)
     same<OperatorWire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)

@@ -49,7 +49,9 @@ const bodies = [
   "ShownKey",
   "Feedback",
   "Spending",
-  "StoredFile"
+  "StoredFile",
+  "Schedule",
+  "Firing"
 ]
 
 const schemas = JSON.parse(JSON.stringify(OpenApi.fromApi(Api).components.schemas)) as Readonly<
@@ -96,6 +98,8 @@ const inline = (schema: JsonSchema, definitions: Readonly<Record<string, JsonSch
   )
 }
 
+const newSchedule = inline(schemas["NewSchedule"] ?? {}, schemas)
+
 const named: ReadonlyArray<readonly [name: string, schema: JsonSchema]> = [
   ["AbortReason", schemaOf(AbortReason)],
   ["Stage", schemaOf(Stage)],
@@ -112,8 +116,15 @@ const named: ReadonlyArray<readonly [name: string, schema: JsonSchema]> = [
   ["Agent", schemaOf(Agent)],
   ["MessagePart", schemaOf(MessagePart)],
   ["Compacted", schemaOf(Compacted)],
-  ...bodies.map((name) => [name, inline(schemas[name] ?? {}, schemas)] as const)
+  ["When", newSchedule.properties?.["when"] ?? {}],
+  ...bodies.map((name) => [name, inline(schemas[name] ?? {}, schemas)] as const),
+  ["SchedulePlan", newSchedule.properties?.["plan"] ?? {}],
+  ["NewSchedule", newSchedule],
+  ["ScheduleChange", inline(schemas["ScheduleChange"] ?? {}, schemas)]
 ]
+
+/** Types that have all that another one has, and more. */
+const bases: Readonly<Record<string, string>> = { SchedulePlan: "PlanRequest" }
 
 /** The names of types, by their texts: a type is written once. */
 const names = new Map<string, string>()
@@ -188,9 +199,23 @@ const renderFrames = ({ anyOf = [], oneOf = anyOf }: JsonSchema): string => {
   ].join("\n")
 }
 
+/** What a type has beside its base. */
+const renderAddition = (base: string, { properties = {}, ...schema }: JsonSchema): string => {
+  const [, { properties: known = {} } = {}] = named.find(([name]) => name === base) ?? []
+  const isOwn = ([name]: readonly [string, JsonSchema]): boolean => !(name in known)
+  const [own, rest] = [
+    Object.entries(properties).filter(isOwn),
+    Object.entries(properties).filter((one) => !isOwn(one))
+  ]
+  if (render({ ...schema, properties: Object.fromEntries(rest) }) !== base) throw new Error(`It is no ${base}`)
+  return `${base} & ${renderWhole({ ...schema, properties: Object.fromEntries(own) })}`
+}
+
 const declare = (name: string, schema: JsonSchema): string => {
   const text = renderWhole(schema)
   names.set(text, name)
+  const base = bases[name]
+  if (base !== undefined) return `export type ${name} = ${renderAddition(base, schema)}\n`
   if (schema.type === "object") return `export interface ${name} ${text}\n`
   return `export type ${name} =${text.startsWith("\n") ? "" : " "}${text}\n`
 }
@@ -210,7 +235,8 @@ const own: Readonly<Record<string, ReadonlyArray<string>>> = {
     "ShownKey",
     "Feedback",
     "Spending"
-  ]
+  ],
+  "ScheduleWire.ts": ["When", "Schedule", "Firing", "SchedulePlan", "NewSchedule", "ScheduleChange"]
 }
 
 const made = `// Made of the schemas of the API by \`node packages/client/test/wire/makeWire.ts\`. A test says when it has to be made again.
