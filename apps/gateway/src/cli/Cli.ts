@@ -15,6 +15,7 @@ import { exportPlans } from "./ExportCommand.ts"
 import { cancel, plans } from "./PlansCommand.ts"
 import * as RunCommand from "./RunCommand.ts"
 import * as ServeCommand from "./ServeCommand.ts"
+import { schedules } from "./SchedulesCommand.ts"
 import { sessions } from "./SessionsCommand.ts"
 import { tail } from "./TailCommand.ts"
 import { usage } from "./UsageCommand.ts"
@@ -47,6 +48,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     waiting,
     answer,
     sessions,
+    schedules,
     credentials,
     keys,
     usage,
