@@ -97,6 +97,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "overview",
     "operator",
     "session",
+    "schedule",
     "ask",
     "Console.tsx",
     "main.tsx"

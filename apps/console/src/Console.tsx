@@ -15,6 +15,8 @@ const CredentialsPage = later(async () => (await import("./operator/CredentialsP
 const OverviewPage = later(async () => (await import("./overview/OverviewPage.tsx")).OverviewPage)
 const PeersPage = later(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
 const PlanPage = later(async () => (await import("./plan/PlanPage.tsx")).PlanPage)
+const SchedulePage = later(async () => (await import("./schedule/SchedulePage.tsx")).SchedulePage)
+const SchedulesPage = later(async () => (await import("./schedule/SchedulesPage.tsx")).SchedulesPage)
 const SessionPage = later(async () => (await import("./session/SessionPage.tsx")).SessionPage)
 const SessionsPage = later(async () => (await import("./session/SessionsPage.tsx")).SessionsPage)
 const WaitingPage = later(async () => (await import("./approval/WaitingPage.tsx")).WaitingPage)
@@ -24,17 +26,23 @@ const links = [
   { page: "overview", href: "/overview", label: "Overview" },
   { page: "plans", href: "/plans", label: "Plans" },
   { page: "sessions", href: "/sessions", label: "Sessions" },
+  { page: "schedules", href: "/schedules", label: "Schedules" },
   { page: "waiting", href: "/waiting", label: "Waiting" },
   { page: "peers", href: "/peers", label: "Peers", admin: true },
   { page: "credentials", href: "/credentials", label: "Credentials", admin: true }
 ] as const
 
-const sections: Readonly<Record<string, string>> = { plan: "plans", session: "sessions", approvals: "waiting" }
+const sections: Readonly<Record<string, string>> = {
+  plan: "plans",
+  session: "sessions",
+  schedule: "schedules",
+  approvals: "waiting"
+}
 
 const titleOf = (shown: Route): string => {
   if (subject.value !== "") return firstLine(subject.value, 60)
-  if (shown.page === "plan" || shown.page === "session")
-    return `${shown.page === "plan" ? "Plan" : "Session"} ${shortId(shown.id)}`
+  if ("id" in shown)
+    return `${{ plan: "Plan", session: "Session", schedule: "Schedule" }[shown.page]} ${shortId(shown.id)}`
   if (shown.page === "approvals") return "Approvals"
   return links.find(({ page }) => page === shown.page)?.label ?? "No such page"
 }
@@ -53,6 +61,10 @@ const Page = ({ shown }: { readonly shown: Route }) => {
       return <SessionsPage />
     case "session":
       return <SessionPage key={shown.id} id={shown.id} />
+    case "schedules":
+      return <SchedulesPage />
+    case "schedule":
+      return <SchedulePage key={shown.id} id={shown.id} />
     case "waiting":
       return <WaitingPage key="waiting" kind={null} />
     case "approvals":

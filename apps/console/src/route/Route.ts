@@ -1,7 +1,18 @@
 /** The pages of the console. Their paths are those of the API: one URL, two answers. */
 export type Route =
-  | { readonly page: "ask" | "overview" | "plans" | "sessions" | "waiting" | "approvals" | "peers" | "credentials" }
-  | { readonly page: "plan" | "session"; readonly id: string }
+  | {
+      readonly page:
+        | "ask"
+        | "overview"
+        | "plans"
+        | "sessions"
+        | "schedules"
+        | "waiting"
+        | "approvals"
+        | "peers"
+        | "credentials"
+    }
+  | { readonly page: "plan" | "session" | "schedule"; readonly id: string }
   | { readonly page: "unknown" }
 
 const decoded = (text: string): string | undefined => {
@@ -10,6 +21,12 @@ const decoded = (text: string): string | undefined => {
   } catch {
     return undefined
   }
+}
+
+const pagesOfOne: Readonly<Record<string, "plan" | "session" | "schedule">> = {
+  plans: "plan",
+  sessions: "session",
+  schedules: "schedule"
 }
 
 /** The page of a path. */
@@ -23,6 +40,7 @@ export const parse = (path: string): Route => {
       case "overview":
       case "plans":
       case "sessions":
+      case "schedules":
       case "waiting":
       case "approvals":
       case "peers":
@@ -34,11 +52,12 @@ export const parse = (path: string): Route => {
   }
   const id = decoded(second)
   if (id === undefined) return { page: "unknown" }
-  if (first === "plans") return { page: "plan", id }
-  return first === "sessions" ? { page: "session", id } : { page: "unknown" }
+  const page = pagesOfOne[first]
+  return page === undefined ? { page: "unknown" } : { page, id }
 }
 
 export const planHref = (id: string): string => `/plans/${encodeURIComponent(id)}`
+export const scheduleHref = (id: string): string => `/schedules/${encodeURIComponent(id)}`
 export const sessionHref = (id: string): string => `/sessions/${encodeURIComponent(id)}`
 
 /** A query with some of its parameters changed; null takes one away. */

@@ -20,6 +20,11 @@ const tones: Readonly<Record<string, Tone>> = {
   canceled: "warn",
   interrupted: "warn",
   error: "bad",
+  started: "good",
+  skipped: "plain",
+  missed: "warn",
+  refused: "bad",
+  paused: "waiting",
   pending: "waiting",
   delivered: "good",
   dropped: "bad"

@@ -18,6 +18,7 @@ export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "plans", path: "/plans", ready: ".empty" },
   { name: "plan", path: "/plans/plan_unknown", ready: "text=There is no such plan" },
   { name: "sessions", path: "/sessions", ready: ".empty" },
+  { name: "schedules", path: "/schedules", ready: ".empty" },
   { name: "waiting", path: "/waiting", ready: "text=Nothing waits for somebody" },
   { name: "approvals", path: "/approvals", ready: "text=Nothing waits for a decision" },
   { name: "peers", path: "/peers", ready: "main h1" },
@@ -47,6 +48,11 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     preset: "demo",
     preferences: { approval: "always" }
   })
+  const { schedule_id } = await bowline.schedules.create({
+    name: "knots of the hour",
+    when: { every_ms: 3_600_000 },
+    plan: { question: "Which knots slipped before {{due_at}}?" }
+  })
   await Promise.all([over(url, full), over(url, retracted)])
   const { session_id } = await bowline.plans.get(full)
   return [
@@ -64,6 +70,8 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "retracted", path: `/plans/${retracted}`, ready: `main:has(.prose) ${finished("Attempt 2")}` },
     { name: "sessions", path: "/sessions", ready: "tbody tr" },
     { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
+    { name: "schedules", path: "/schedules", ready: "tbody tr" },
+    { name: "schedule", path: `/schedules/${schedule_id}`, ready: "text=It has not been due yet" },
     { name: "approvals", path: "/approvals", ready: ".approval .story" },
     { name: "peers", path: "/peers", ready: "tbody tr" },
     { name: "try", path: "/peers?try=demo/prompt", ready: ".try .value-fields" },

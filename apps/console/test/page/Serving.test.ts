@@ -47,6 +47,8 @@ const shared = [
   "/plans/plan_x",
   "/sessions",
   "/sessions/s%2F1?x=1",
+  "/schedules",
+  "/schedules/schedule_x",
   "/waiting",
   "/approvals",
   "/peers",

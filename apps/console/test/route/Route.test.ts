@@ -10,6 +10,8 @@ describe("Route", () => {
     ["/plans/plan_1", { page: "plan", id: "plan_1" }],
     ["/sessions/my%20knots%2F1", { page: "session", id: "my knots/1" }],
     ["/approvals", { page: "approvals" }],
+    ["/schedules", { page: "schedules" }],
+    ["/schedules/s%2F1", { page: "schedule", id: "s/1" }],
     ["/peers", { page: "peers" }],
     ["/credentials", { page: "credentials" }],
     ["/plans/a/b", { page: "unknown" }],
