@@ -187,6 +187,10 @@ const waitStays = (): Overrides =>
     }
   }))
 
+/** The webhooks of a plan are not stored with it. */
+const webhooksLeft = (): Overrides =>
+  onPlans((store) => ({ create: (plan, maxQueue) => store.create({ ...plan, webhooks: [] }, maxQueue) }))
+
 const refused = (request: number): Fault => ({
   _tag: "Provider",
   plan: "p0",
@@ -267,6 +271,12 @@ export const callBugs: Readonly<Record<string, Bug>> = {
     rule: "gists",
     seeds: [11],
     scenario: scenarioOf(asking({ _tag: "Decide", at: 2_000, replica: 0, approves: true }), 1)
+  },
+  "an end that no webhook is told": {
+    overrides: webhooksLeft,
+    rule: "toldOnce",
+    seeds: [1],
+    scenario: scenarioOf(talking(1), 1)
   },
   "a call repeated for the sake of another skill": {
     overrides: siblingRepeated,

@@ -122,6 +122,7 @@ const plan: ObservedPlan = {
   deadline: 60_000,
   frames: framesOf(events),
   gist: gistOf(events),
+  told: ["plan.completed"],
   tasks: [],
   inbox: []
 }

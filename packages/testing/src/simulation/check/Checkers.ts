@@ -13,6 +13,7 @@ import { oneEnd } from "./OneEnd.ts"
 import { readers } from "./Readers.ts"
 import { spending } from "./Spending.ts"
 import { streams } from "./Streams.ts"
+import { toldOnce } from "./ToldOnce.ts"
 import { trueCalls } from "./TrueCalls.ts"
 import { trueEnd } from "./TrueEnd.ts"
 
@@ -42,6 +43,7 @@ export const checkers = {
   inTime,
   spending,
   budgets,
+  toldOnce,
   liveness
 } satisfies Record<string, Checker>
 

@@ -3,6 +3,7 @@ import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Context, Duration, Effect, Option, Stream, Struct } from "effect"
@@ -66,6 +67,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
     const found = yield* Effect.option(store.get(created.caller, id))
     if (Option.isNone(found)) return []
     const { gist } = yield* store.told(created.caller, id)
+    const deliveries = yield* Context.get(database.stores, PushStore).deliveries(created.caller, id)
     const inbox = Context.get(database.stores, InboxStore)
     const entries = yield* inbox.list(id, undefined, { limit: all })
     const frames = yield* Stream.runCollect(StoredFrames.between(store, id, 0, all))
@@ -87,6 +89,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
       parked,
       frames,
       gist,
+      told: deliveries.map(({ event }) => event),
       tasks: tasksOf(changes),
       inbox: entries.items
     }

@@ -41,6 +41,8 @@ export const configOf = (given: Partial<PlansConfig["Service"]>): PlansConfig["S
     contextWindow: 8_000,
     // Its rules know when a plan ends by its deadline alone.
     parkAfter: undefined,
+    // Nobody delivers what it is told: it is looked at in the store.
+    webhooks: [{ url: "http://hook.test/" }],
     ...given
   })
   return Context.get(Effect.runSync(Effect.scoped(Layer.build(layer))), PlansConfig)

@@ -6,6 +6,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import type { WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import type { DailyBudget, PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
@@ -103,6 +104,8 @@ export interface ObservedPlan {
   readonly frames: ReadonlyArray<PlanFrame>
   /** What is on its row of what it has come to. */
   readonly gist: Schema.Json | null
+  /** What its webhook is told, in order. */
+  readonly told: ReadonlyArray<WebhookEvent>
   readonly tasks: ReadonlyArray<StoredTask>
   /** What was accepted for it, oldest first. */
   readonly inbox: ReadonlyArray<Entry>
