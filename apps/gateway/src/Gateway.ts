@@ -54,6 +54,7 @@ const maxConnections = 10
 const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const DemoModel = Effect.promise(() => import("./demo/DemoModel.ts"))
+const TokenIssuers = Effect.promise(() => import("./http/TokenIssuers.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const stores = ({ database, eventsTtl, sessionTtl }: Config) => {
@@ -104,7 +105,9 @@ const announcement = (config: Config) => {
   if (!isDemo(config)) return Layer.empty
   return Layer.unwrap(
     Effect.map(Demo, ({ announce, Demo }) =>
-      Layer.effectDiscard(announce(config.callerKeys.length > 0, ownNames(config))).pipe(Layer.provide(Demo.layer))
+      Layer.effectDiscard(announce(config.callerKeys.length + config.issuers.length > 0, ownNames(config))).pipe(
+        Layer.provide(Demo.layer)
+      )
     )
   )
 }
@@ -250,10 +253,19 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
     Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
   ).pipe(Layer.provideMerge(Log.layer(logged)))
 
+/** What verifies tokens of identity providers. The operator names them, so the egress rules do not hold for them. */
+const tokens = (config: Config) =>
+  config.issuers.length === 0
+    ? Layer.empty
+    : Layer.unwrap(Effect.map(TokenIssuers, ({ layer }) => layer)).pipe(
+        Layer.provide(Outbound.layerAnywhere(config.peerTls))
+      )
+
 /** The whole gateway, listening. With another planner its `plans` run that one. */
 export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =>
   Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(
     Layer.provideMerge(Layer.provideMerge(addresses(config), HttpGateway.server)),
+    Layer.provide(tokens(config)),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
     Layer.provideMerge(schedules(config)),

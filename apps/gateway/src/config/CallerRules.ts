@@ -20,10 +20,35 @@ const others = "*"
 /** In front of the name of a caller whose key an admin makes while the gateway runs: nobody knows these names beforehand. */
 const withIssuedKey = "key:"
 
-const find = <A>(entries: { readonly [caller: string]: A }): ((caller: CallerName) => A | undefined) => {
+/** In front of the name of a group, as an identity provider has it. */
+const ofGroup = "group:"
+
+type Entries<A> = { readonly [caller: string]: A }
+
+const findOwn = <A>(entries: Entries<A>): ((caller: CallerName) => A | undefined) => {
   const byName = new Map(Object.entries(entries))
-  return (caller) => byName.get(caller) ?? byName.get(`${withIssuedKey}${caller}`) ?? byName.get(others)
+  return (caller) => byName.get(caller) ?? byName.get(`${withIssuedKey}${caller}`)
 }
+
+const find = <A>(entries: Entries<A>): ((caller: CallerName) => A | undefined) => {
+  const ownOf = findOwn(entries)
+  return (caller) => ownOf(caller) ?? entries[others]
+}
+
+const rulesOf = (all: ReadonlyArray<GlobRules | undefined>): GlobRules => ({
+  // One that says nothing allows everything.
+  allow: all.flatMap((rules) => rules?.allow ?? [others]),
+  deny: all.flatMap((rules) => rules?.deny ?? [])
+})
+
+/** What several groups allow together: what any of them allows, and none denies. */
+const joined = (entries: ReadonlyArray<FilePermission>): FilePermission => ({
+  tools: rulesOf(entries.map(({ tools }) => tools)),
+  hosts: rulesOf(entries.map(({ hosts }) => hosts)),
+  models: rulesOf(entries.map(({ models }) => models)),
+  recipes: rulesOf(entries.map(({ recipes }) => recipes)),
+  presets: rulesOf(entries.map(({ presets }) => presets))
+})
 
 /** Without `allow` everything is allowed that `deny` does not name. */
 const matcher = (
@@ -60,8 +85,14 @@ export const permissionsOf = ({ permissions, presets }: ConfigFile): typeof Perm
     const everyPreset = inFile(everything)
     return { forCaller: () => everyPreset }
   }
-  const entryOf = find(Record.map(permissions, (entry) => inFile(toPermission(entry))))
-  return { forCaller: (caller) => entryOf(caller) ?? nothing }
+  const byName = Record.map(permissions, (entry) => inFile(toPermission(entry)))
+  const ownOf = findOwn(byName)
+  const ofOthers = byName[others] ?? nothing
+  const ofGroups = (groups: ReadonlyArray<string>): Permission | undefined => {
+    const entries = groups.flatMap((group) => permissions[`${ofGroup}${group}`] ?? [])
+    return entries.length === 0 ? undefined : inFile(toPermission(joined(entries)))
+  }
+  return { forCaller: (caller, groups = []) => ownOf(caller) ?? ofGroups(groups) ?? ofOthers }
 }
 
 /** What each caller may use up on one day, and in one month. A caller that the file does not mention has no limit. */
@@ -77,13 +108,21 @@ export const budgetsOf = ({ budgets = {} }: ConfigFile): PlansConfig["Service"][
 
 /** The entries for callers that do not exist. A misspelt name would leave a caller to the rules for others. */
 export const callerMisfits = (file: ConfigFile, { apiKeys }: Values): ReadonlyArray<Misfit> => {
-  const callers = apiKeys.length === 0 ? [anonymous] : apiKeys.map(({ name }) => name)
+  const callers = apiKeys.length + file.issuers.length === 0 ? [anonymous] : apiKeys.map(({ name }) => name)
   const known = new Set<string>([...callers, others])
   const names = Array.from(new Set(callers)).join(", ")
-  const expected = `Expected the name of a caller, or ${others} for all others: ${names}; or ${withIssuedKey}<name> for one whose key an admin makes`
+  const behind = [withIssuedKey, ofGroup, ...file.issuers.map(({ name }) => `${name}:`)]
+  const further = [`${withIssuedKey}<name> for one whose key an admin makes`].concat(
+    file.issuers.map(({ name }) => `${name}:<caller> for one of this identity provider`),
+    file.issuers.length === 0 ? [] : [`in permissions ${ofGroup}<name> for a group`]
+  )
+  const expected = `Expected the name of a caller, or ${others} for all others: ${names}; or ${further.join(", ")}`
+  const isKnown = (name: string, section: string) =>
+    known.has(name) ||
+    behind.some((start) => name.startsWith(start) && (start !== ofGroup || section === "permissions"))
   return Object.entries({ permissions: file.permissions, budgets: file.budgets }).flatMap(([section, entries = {}]) =>
     Object.keys(entries)
-      .filter((name) => !known.has(name) && !name.startsWith(withIssuedKey))
+      .filter((name) => !isKnown(name, section))
       .map((name) => ({ name: "apiKeys", place: { _tag: "File", file: file.name, path: [section, name] }, expected }))
   )
 }

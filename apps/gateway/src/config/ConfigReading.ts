@@ -36,7 +36,7 @@ export const read = Effect.fnUntraced(function* (
   const loaded = withOwn(yield* ConfigFile.load(environment), commandLine, environment)
   const { links, settings } = withoutServiceLinks(environment)
   const sources = collect(flags, settings, loaded.settings)
-  const { problems: wrong, values: given } = readSettings(sources, settings)
+  const { problems: wrong, values: given } = readSettings(sources, settings, loaded.issuers.length > 0)
   const { file, values } = isDemo ? forDemo(given, loaded) : { file: loaded, values: given }
   const providers = isDemo ? [] : ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
@@ -88,6 +88,7 @@ const lists = {
   presets: ({ file }: Reading) => file.presets.slice(1),
   budgets: ({ file }: Reading) => file.budgets,
   webhooks: ({ file }: Reading) => file.webhooks,
+  "auth.jwt": ({ file }: Reading) => file.issuers,
   "tools.effects": ({ file }: Reading) => file.effects
 }
 

@@ -53,7 +53,10 @@ const isUsable =
 const saysProduction = (values: Values, sources: Sources, file: ConfigFile): ReadonlyArray<Place> => [
   ...ofProduction.filter((name) => [values[name] ?? []].flat().length > 0).map((name) => placeOf(sources, name)),
   // A public host without keys is wrong.
-  ...(isLoopback(values.host) || values.apiKeys.length === 0 ? [] : [placeOf(sources, "host")]),
+  ...(isLoopback(values.host) || (values.apiKeys.length === 0 && file.issuers.length === 0)
+    ? []
+    : [placeOf(sources, "host")]),
+  ...(file.issuers.length > 0 ? [{ _tag: "File", file: file.name, path: ["auth", "jwt"] } as const] : []),
   ...(file.providers.length > 0 ? [{ _tag: "File", file: file.name, path: ["providers"] } as const] : [])
 ]
 

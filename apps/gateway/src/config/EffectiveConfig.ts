@@ -4,6 +4,7 @@ import type { Agent } from "@bowline/domain/peer/Agent"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { Duration, Record, Redacted } from "effect"
 import type { ConfigFile } from "./file/ConfigFile.ts"
+import type { FileIssuer } from "./file/IssuerSchema.ts"
 import type { PresetSettings } from "./file/PresetSettings.ts"
 import type { FileProvider } from "./file/FileSchema.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
@@ -87,6 +88,12 @@ const webhookOf = ({ headers, secret, url, ...webhook }: Webhook) => ({
   ...(headers !== undefined && { headers: Record.map(Redacted.value(headers), () => redacted) })
 })
 
+const issuerOf = ({ leeway, ...issuer }: FileIssuer) => ({
+  ...issuer,
+  ...(issuer.jwks_url !== undefined && { jwks_url: withoutSecrets(issuer.jwks_url) }),
+  ...(leeway !== undefined && { leeway: Duration.format(leeway) })
+})
+
 const presetOf = (preset: PresetSettings) => {
   const { agents, description, instructions, permissions, preferences, servers, webhooks } = preset
   return {
@@ -128,6 +135,7 @@ export const describe = (
         ])
       )
     },
+    auth: { jwt: file.issuers.map(issuerOf) },
     permissions: file.permissions ?? null,
     budgets: file.budgets ?? null,
     webhooks: file.webhooks.map(webhookOf)

@@ -79,6 +79,8 @@ export class GatewayConfig extends Context.Service<
     readonly rateLimit: readonly [requests: number, window: Duration.Duration] | undefined
     /** Without any the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
+    /** Whose tokens are good. */
+    readonly issuers: ConfigFile["issuers"]
     readonly isAdmin: (caller: CallerName) => boolean
     /** Whether the metrics need no key. */
     readonly hasPublicMetrics: boolean
@@ -252,6 +254,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     }
   })
   const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
+  const isOpen = apiKeys.length === 0 && file.issuers.length === 0
   return GatewayConfig.of({
     host,
     port: values.port,
@@ -261,17 +264,18 @@ export const fromEnvironment = Effect.fnUntraced(function* (
       headersTimeout: values.headersTimeout,
       requestTimeout: values.requestTimeout
     },
-    entry: { publicHosts: values.publicHosts, anyHost: apiKeys.length > 0, corsOrigins: values.corsOrigins },
-    rateLimit: values.rateLimit ?? (apiKeys.length > 0 ? usualRate : undefined),
+    entry: { publicHosts: values.publicHosts, anyHost: !isOpen, corsOrigins: values.corsOrigins },
+    rateLimit: values.rateLimit ?? (isOpen ? undefined : usualRate),
     callerKeys: apiKeys,
-    isAdmin: (caller) => adminCallers?.includes(caller) ?? (apiKeys.length === 0 && caller === anonymous),
+    issuers: file.issuers,
+    isAdmin: (caller) => adminCallers?.includes(caller) ?? (isOpen && caller === anonymous),
     hasPublicMetrics: values.publicMetrics,
     database: databaseOf(values),
     providers,
     plans: plansOf(started, () => current),
     texts,
     secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment, variablesOfFile(file)),
-    permissions: { forCaller: (caller) => current.permissions.forCaller(caller) },
+    permissions: { forCaller: (caller, groups) => current.permissions.forCaller(caller, groups) },
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),
     egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },

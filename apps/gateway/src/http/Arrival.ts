@@ -14,7 +14,7 @@ export interface Arrival {
 
 const asksByAddress = /^\/(health|ready)(\?|$)/
 const isForEverybody =
-  /^\/(health|ready|\.well-known\/(agent-card|did)\.json|a2a\/agents\/[^/?]+\/\.well-known\/agent-card\.json)(\?|$)/
+  /^\/(health|ready|\.well-known\/(?:(agent-card|did)\.json|oauth-protected-resource(\/mcp)?)|a2a\/agents\/[^/?]+\/\.well-known\/agent-card\.json)(\?|$)/
 
 /** `host`, `host:port`, `[::1]:port`: the host in one spelling, if it is one. */
 const hostOf = (authority: string): string | undefined => {

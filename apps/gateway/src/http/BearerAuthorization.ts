@@ -8,6 +8,7 @@ import { formatPlace } from "../config/setting/ConfigProblem.ts"
 import { KnownCallers, everybody, IsAdmin, isIssued, type KnownCaller } from "./KnownCallers.ts"
 import * as CallerRate from "./CallerRate.ts"
 import * as Logins from "./Logins.ts"
+import * as ProtectedResource from "./ProtectedResource.ts"
 import { answer, Refused, respond } from "./Refusals.ts"
 
 /** No cache keeps an answer to a key in `Authorization`. For one to a cookie the answer has to say so; a stream has its own words. */
@@ -22,13 +23,6 @@ export const onlyAdmins = Effect.map(GatewayConfig, ({ placeOf }) =>
     return yield* new Refused({ code: "forbidden", detail })
   })
 )
-
-const unknown = (isMissing: boolean) =>
-  new Refused({
-    code: "unauthorized",
-    detail: isMissing ? "Expected Authorization: Bearer <key>" : "The gateway does not know this key",
-    headers: { "www-authenticate": `Bearer realm="bowline"${isMissing ? "" : ', error="invalid_token"'}` }
-  })
 
 /** Whose plans a request is about: those of its caller, unless an admin names another one. */
 export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
@@ -63,6 +57,7 @@ export const layer = Layer.effect(
     const callers = yield* KnownCallers
     const stranger = yield* everybody
     const logins = yield* Logins.make
+    const resource = yield* ProtectedResource.make
 
     const orEverybody = (found: Option.Option<KnownCaller>) =>
       callers.isOpen ? Option.orElse(found, () => Option.some(stranger)) : found
@@ -91,11 +86,22 @@ export const layer = Layer.effect(
             )
           )
         if (hasPublicMetrics && endpoint.path === "/metrics") return handledFor(stranger)
+        const refuse = (detail: string, isMissing = false) =>
+          Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+            respond(resource.refuse(request, detail, isMissing))
+          )
         return Effect.matchEffect(find(credential), {
-          onFailure: (refusal) => answer(Effect.fail(refusal)),
+          onFailure: (refusal) =>
+            refusal._tag === "Refused" && refusal.code === "unauthorized"
+              ? refuse(refusal.detail)
+              : answer(Effect.fail(refusal)),
           onSuccess: ({ found, isKept }) => {
-            if (Option.isNone(found)) return respond(unknown(Redacted.value(credential) === ""))
-            return isKept ? handledFor(found.value) : Effect.map(handledFor(found.value), unkept)
+            if (Option.isSome(found)) {
+              return isKept ? handledFor(found.value) : Effect.map(handledFor(found.value), unkept)
+            }
+            return Redacted.value(credential) === ""
+              ? refuse("Expected Authorization: Bearer <key>", true)
+              : refuse("The gateway does not know this key")
           }
         })
       }

@@ -6,6 +6,8 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted } from "effect"
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import type { Refused } from "./Refusals.ts"
+import { isToken, TokenVerifier } from "./TokenVerifier.ts"
 
 /** Somebody whose key is good. */
 export interface KnownCaller {
@@ -53,8 +55,8 @@ export class KnownCallers extends Context.Service<
     /** Whether nobody needs a credential. */
     readonly isOpen: boolean
     readonly configured: ReadonlyArray<ConfiguredCaller>
-    /** The caller of a key. All keys of the configuration are compared, in constant time. */
-    readonly find: (key: Redacted.Redacted) => Effect.Effect<Option.Option<KnownCaller>, StorageError>
+    /** The caller of a key, or of a token of an identity provider. All keys of the configuration are compared, in constant time. */
+    readonly find: (credential: Redacted.Redacted) => Effect.Effect<Option.Option<KnownCaller>, StorageError | Refused>
     /** The caller of a key that an admin has made, by its digest in the store. */
     readonly ofIssued: (digest: string) => Effect.Effect<Option.Option<KnownCaller>, StorageError>
   }
@@ -62,7 +64,7 @@ export class KnownCallers extends Context.Service<
   static readonly layer = Layer.effect(
     KnownCallers,
     Effect.gen(function* () {
-      const { callerKeys, isAdmin } = yield* GatewayConfig
+      const { callerKeys, isAdmin, issuers } = yield* GatewayConfig
       const store = yield* KeyStore
       const notices = yield* Notices
       const configured = callerKeys.map(({ name, key }) => ({
@@ -94,15 +96,19 @@ export class KnownCallers extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         return Option.filter(found, ({ until }) => until > now)
       })
+      const tokens = yield* TokenVerifier
       const find = Effect.fnUntraced(function* (
         key: Redacted.Redacted
-      ): Effect.fn.Return<Option.Option<KnownCaller>, StorageError> {
+      ): Effect.fn.Return<Option.Option<KnownCaller>, StorageError | Refused> {
         const digest = digestOf(key)
         const [caller] = configured.filter((one) => timingSafeEqual(one.digest, digest))
         if (caller !== undefined) return Option.some(caller)
-        return isIssued(key) ? yield* ofIssued(storedDigest(key)) : Option.none()
+        if (isIssued(key)) return yield* ofIssued(storedDigest(key))
+        if (Option.isNone(tokens) || !isToken(Redacted.value(key))) return Option.none()
+        const { groups, ...known } = yield* tokens.value.verify(key)
+        return Option.some({ ...known, asker: groups.length === 0 ? {} : { groups } })
       })
-      return { isOpen: configured.length === 0, configured, find, ofIssued }
+      return { isOpen: configured.length === 0 && issuers.length === 0, configured, find, ofIssued }
     })
   )
 }

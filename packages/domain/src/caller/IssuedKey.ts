@@ -28,5 +28,8 @@ export const IssuedKey = Schema.Struct({
 })
 export type IssuedKey = typeof IssuedKey.Type
 
-/** How the caller of a plan came in: with which key that an admin has made. It is stored with the plan. */
-export const Asker = Schema.Struct({ key_id: Schema.optionalKey(KeyId) })
+/** How the caller of a plan came in: with which key that an admin has made, and of which groups, as its identity provider says. It is stored with the plan. */
+export const Asker = Schema.Struct({
+  key_id: Schema.optionalKey(KeyId),
+  groups: Schema.optionalKey(Schema.Array(Schema.String))
+})

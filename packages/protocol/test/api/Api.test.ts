@@ -30,6 +30,8 @@ describe("Api", () => {
       "DELETE /v1/responses/{id}",
       "GET /.well-known/agent-card.json",
       "GET /.well-known/did.json",
+      "GET /.well-known/oauth-protected-resource",
+      "GET /.well-known/oauth-protected-resource/mcp",
       "GET /a2a/agents/{preset}/.well-known/agent-card.json",
       "GET /approvals",
       "GET /console/config",
@@ -95,7 +97,7 @@ describe("Api", () => {
       for (const [status, { content }] of Object.entries(operation.responses)) {
         if (Number(status) < 400) continue
         const types = Object.keys(content ?? {})
-        if (route.includes("/v1/") || route.endsWith("/mcp")) assert.include(types, "application/json", route)
+        if (route.includes("/v1/") || route === "POST /mcp") assert.include(types, "application/json", route)
         else assert.deepStrictEqual(types, ["application/problem+json"], route)
       }
     }

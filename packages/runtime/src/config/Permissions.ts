@@ -39,10 +39,10 @@ export const narrow = (one: Permission, other: Permission): Permission =>
  * Who may use what. Everybody may use everything, unless the app says otherwise. It is asked anew for each plan, and for each
  * call, so that what an operator forbids is forbidden to running plans, too.
  */
-export const Permissions = Context.Reference<{ readonly forCaller: (caller: CallerName) => Permission }>(
-  "@bowline/runtime/config/Permissions",
-  { defaultValue: () => ({ forCaller: () => everything }) }
-)
+export const Permissions = Context.Reference<{
+  /** `groups` are those of the caller, as far as anybody knows them: of a plan they are stored. */
+  readonly forCaller: (caller: CallerName, groups?: ReadonlyArray<string>) => Permission
+}>("@bowline/runtime/config/Permissions", { defaultValue: () => ({ forCaller: () => everything }) })
 
 /** A host in one spelling: without the dot at its end. An address in IPv6 that reaches one in IPv4, such as `::ffff:10.0.0.1`, is that one. */
 export const spell = (host: string): string =>

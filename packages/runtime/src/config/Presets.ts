@@ -111,12 +111,19 @@ export const agentsOf = ({
   return call === undefined ? all : all.filter(({ name }) => name === call.agent)
 }
 
+/** Whose plan it is, and what it brings. */
+export interface PlanOfCaller {
+  readonly caller: CallerName
+  readonly preset: Preset
+  readonly request: Pick<PlanRequest, "asker">
+}
+
 /** What a plan may use now: nothing, once its caller may not use the preset any more. */
 export const permissionOf = (
   { forCaller }: typeof Permissions.Service,
-  { caller, preset }: { readonly caller: CallerName; readonly preset: Preset }
+  { caller, preset, request }: PlanOfCaller
 ): Permission => {
-  const permission = forCaller(caller)
+  const permission = forCaller(caller, request.asker?.groups)
   if (preset !== noPreset && !permission.preset(preset.name)) return nothing
   return narrow(permission, preset.permission)
 }

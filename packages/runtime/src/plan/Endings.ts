@@ -13,6 +13,7 @@ import { Notices } from "../store/Notices.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import { type AbandonedPlan, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import * as Abandonment from "./Abandonment.ts"
+import * as StoredRequest from "../store/StoredRequest.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 
 /** Between two tries to write an end that the database rejects, in milliseconds. */
@@ -123,7 +124,7 @@ export class Endings {
     if (committed.get(plan_id) === "refused") return
     const open = abandoned.tasks.filter(({ state }) => state === "running")
     const { owner, plan, route } = abandoned
-    const permission = permissions.forCaller(owner)
+    const permission = permissions.forCaller(owner, StoredRequest.groupsOf(abandoned.request))
     const agents = LeftTasks.reachable(presets, permission, plan.preset, namedIn(abandoned))
     yield* LeftTasks.cancelAll(peers, { agents, route, permission }, open)
     yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))

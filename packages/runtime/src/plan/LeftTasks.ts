@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
+import { AskerFacts } from "../config/AskerFacts.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { allowsUrl, type Permission, Permissions } from "../config/Permissions.ts"
 import { find, Presets } from "../config/Presets.ts"
@@ -78,14 +79,16 @@ export const makeCancelLeft = Effect.gen(function* () {
   const route = Hops.onward(direct, yield* GatewayId)
 
   return (caller: CallerName, stored: ReadonlyArray<unknown>, left: ReadonlyArray<HandedBack>): Effect.Effect<void> => {
-    const permission = permissions.forCaller(caller)
-    return Effect.forEach(
-      Map.groupBy(left, ({ preset }) => preset),
-      ([preset, tasks]) => {
-        const agents = reachable(presets, permission, preset, stored)
-        return cancelAll(peers, { agents, route, permission }, tasks)
-      },
-      { discard: true }
-    )
+    return Effect.flatMap(AskerFacts, ({ groups }) => {
+      const permission = permissions.forCaller(caller, groups)
+      return Effect.forEach(
+        Map.groupBy(left, ({ preset }) => preset),
+        ([preset, tasks]) => {
+          const agents = reachable(presets, permission, preset, stored)
+          return cancelAll(peers, { agents, route, permission }, tasks)
+        },
+        { discard: true }
+      )
+    })
   }
 })

@@ -287,7 +287,7 @@ const makeCheck = Effect.gen(function* () {
   > {
     if (running.isDraining()) return yield* new NotAccepting({ code: "draining" })
     const asker = asked.asker ?? (yield* AskerFacts)
-    const ofCaller = permissions.forCaller(caller)
+    const ofCaller = permissions.forCaller(caller, asker.groups)
     const preset = Presets.find(presets, ofCaller, asked.preset)
     if (preset === undefined) {
       const names = Presets.allowed(presets, ofCaller).map(({ name }) => name)

@@ -14,6 +14,7 @@ import type {
 import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
+import { AskerFacts } from "../config/AskerFacts.ts"
 import { Permissions } from "../config/Permissions.ts"
 import type { Files } from "../file/Files.ts"
 import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
@@ -149,10 +150,11 @@ export class Plans extends Context.Service<
             session_id,
             events: toEvents(frames)
           })),
-        presets: (caller) => Effect.sync(() => allowed(presets, permissions.forCaller(caller))),
+        presets: (caller) =>
+          Effect.map(AskerFacts, ({ groups }) => allowed(presets, permissions.forCaller(caller, groups))),
         skills: (caller) =>
-          Effect.sync(() => {
-            const permission = permissions.forCaller(caller)
+          Effect.map(AskerFacts, ({ groups }) => {
+            const permission = permissions.forCaller(caller, groups)
             return skillsOf(allowed(presets, permission), permission)
           }),
         events: (caller, id) =>

@@ -121,7 +121,8 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
         : StoredRequest.restore(abandoned.request, abandoned.plan.plan_id, secretKey)
     const request = Option.getOrUndefined(Result.getSuccess(restored))
     // Its secrets are in no store: they are those of this process's configuration.
-    const preset = request && Presets.find(presets, permissions.forCaller(abandoned.owner), request.preset)
+    const preset =
+      request && Presets.find(presets, permissions.forCaller(abandoned.owner, request.asker?.groups), request.preset)
     const obstacle = Resumption.obstacle(abandoned, restored, { resume, localTools, preset })
     if (obstacle === undefined && request && preset) return yield* resumePlan(abandoned, request, preset)
     yield* endings.begin(abandoned)

@@ -313,7 +313,7 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
     if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
       seal(run.given.plan_id)
-      const permission = permissions.forCaller(caller)
+      const permission = permissions.forCaller(caller, plan.request.asker?.groups)
       yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)
     }
   }, Effect.scoped)

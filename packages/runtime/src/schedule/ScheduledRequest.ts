@@ -3,7 +3,9 @@ import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { type Schedule, SchedulePlan } from "@bowline/domain/unstable/schedule/Schedule"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Effect, Schema } from "effect"
+import { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
+import { Effect, Option, Schema, Struct } from "effect"
+import { AskerFacts } from "../config/AskerFacts.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 
@@ -11,6 +13,15 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 const answerLength = 4_096
 
 const decodePlan = Schema.decodeUnknownEffect(SchedulePlan)
+
+const decodeAsker = Schema.decodeUnknownOption(Schema.Struct({ asker: Asker }))
+
+/** The plan as it is stored: with what is known of the caller who sends it, for its firings. */
+export const withAsker = <Plan extends object>(plan: Plan): Effect.Effect<Plan> =>
+  Effect.map(AskerFacts, (asker) => (Object.keys(asker).length === 0 ? plan : { ...plan, asker }))
+
+/** The schedule as it is shown. */
+export const shown = (schedule: Schedule): Schedule => ({ ...schedule, plan: Struct.omit(schedule.plan, ["asker"]) })
 
 /** The request of a schedule as `POST /plan` takes it. All firings of `session: "same"` have one session, which has the id of the schedule unless the plan names one. */
 export const toRequest = (
@@ -63,5 +74,6 @@ export const requestOf = Effect.fnUntraced(function* (
     const message = "Expected a question that is not blank: {{last_answer}} is empty"
     return yield* new InvalidRequest({ issues: [{ path: ["plan", "question"], message }] })
   }
-  return { ...request, question }
+  const { asker } = Option.getOrElse(decodeAsker(schedule.plan), () => ({ asker: undefined }))
+  return { ...request, question, ...(asker !== undefined && { asker }) }
 })

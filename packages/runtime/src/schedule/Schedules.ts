@@ -29,7 +29,7 @@ import { PlanStore } from "../store/PlanStore.ts"
 import { ScheduleStore, type StoredSchedule } from "../store/ScheduleStore.ts"
 import { secretPlaces } from "../store/StoredRequest.ts"
 import * as Calendar from "./Calendar.ts"
-import { requestOf, toRequest } from "./ScheduledRequest.ts"
+import { requestOf, shown, toRequest, withAsker } from "./ScheduledRequest.ts"
 
 type Issues = InvalidRequest["issues"]
 
@@ -134,7 +134,7 @@ export class Schedules extends Context.Service<
           ...schedule,
           ...change,
           when: when === undefined ? schedule.when : anchored(when, now),
-          plan: sent ?? schedule.plan
+          plan: sent === undefined ? schedule.plan : yield* withAsker(sent)
         }
         const issues = [
           ...(when === undefined ? [] : checkWhen(fields.when, now)),
@@ -156,14 +156,16 @@ export class Schedules extends Context.Service<
           const checked = yield* checkPlan(caller, { overlap: given.overlap, schedule_id }, plan)
           yield* refuse([...checkWhen(when, now), ...issuesOf(plan, sent), ...checked])
           const next = given.paused ? null : (Calendar.nextDue(when, now) ?? null)
-          return yield* Effect.tap(store.create(caller, { ...given, when, plan: sent, schedule_id, next }), tell)
+          const kept = yield* withAsker(sent)
+          const made = store.create(caller, { ...given, when, plan: kept, schedule_id, next })
+          return shown(yield* Effect.tap(made, tell))
         }),
-        get: (caller, id) => Effect.map(store.get(caller, id), ({ schedule }) => schedule),
-        list: store.list,
+        get: (caller, id) => Effect.map(store.get(caller, id), ({ schedule }) => shown(schedule)),
+        list: (...given) => Effect.map(store.list(...given), ({ items, next }) => ({ items: items.map(shown), next })),
         change: Effect.fnUntraced(function* (caller, id, change, sent) {
           for (let left = tries; left > 0; left--) {
             const changed = yield* changeOnce(caller, yield* store.get(caller, id), change, sent)
-            if (Option.isSome(changed)) return yield* Effect.as(tell, changed.value)
+            if (Option.isSome(changed)) return yield* Effect.as(tell, shown(changed.value))
           }
           return yield* Effect.die(`${id} was changed ${tries} times while it was to be changed`)
         }),

@@ -1,4 +1,5 @@
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
 import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Option, Predicate, Record, Result, Schema, Struct } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
@@ -202,3 +203,9 @@ export const shown = (request: Schema.Json | null): Plan["request"] =>
           Object.hasOwn(PlanBody.fields, field) && !(field === "agents" && request["came_without_agents"] === true)
       )
     : null
+
+const decodeAsker = Schema.decodeUnknownOption(Schema.Struct({ asker: Asker }))
+
+/** The groups of whoever asked, as they were then. */
+export const groupsOf = (stored: StoredRequest | null): ReadonlyArray<string> =>
+  Option.match(decodeAsker(stored?.request), { onNone: () => [], onSome: ({ asker: { groups = [] } }) => groups })

@@ -15,6 +15,7 @@ export const names = [
   "events_not_written",
   "event_writer_failed",
   "expiry_failed",
+  "identity_provider_failed",
   "input_schema_blocked",
   "lease_lost",
   "lease_release_failed",

@@ -39,14 +39,15 @@ describe("what a plan may use", () => {
       assert.deepStrictEqual(["a", "ab", "abc", "abcde"].filter(both.tool), ["a", "abc"])
       assert.deepStrictEqual([both.recipe("x"), both.host("x"), both.model("x")], [true, false, false])
     }
-    const plan = { caller: ann, preset: named("knots", short) }
+    const plan = { caller: ann, preset: named("knots", short), request: {} }
     const { tool } = permissionOf({ forCaller: () => odd }, plan)
     assert.deepStrictEqual(["a", "ab", "abc", "abcde"].filter(tool), ["a", "abc"])
   })
 
   it("is nothing once its caller may not use its preset any more", () => {
     let permission = may("knots")
-    const now = (preset: Preset) => permissionOf({ forCaller: () => permission }, { caller: ann, preset }).tool("x")
+    const now = (preset: Preset) =>
+      permissionOf({ forCaller: () => permission }, { caller: ann, preset, request: {} }).tool("x")
     assert.isTrue(now(named("knots")))
     permission = may("sky")
     assert.isFalse(now(named("knots")))

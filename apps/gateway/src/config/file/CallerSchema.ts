@@ -56,8 +56,11 @@ const FileBudget = Schema.Struct(limits).check(
   )
 )
 
-/** The name of a caller, `key:` and the name of one whose key an admin makes, or `*` for every caller that has no entry of its own. */
-const Who = matching(/^(\*|(key:)?[\w.@-]{1,64})$/, "Expected the name of a caller, key:<name>, or *")
+/** The name of a caller, or `*` for every caller that has no entry of its own; behind a colon, what `key`, `group` or the name of an identity provider stands for. */
+const Who = matching(
+  /^(\*|[\w.@-]{1,64}|[A-Za-z0-9-]{1,32}:.{1,256})$/u,
+  "Expected the name of a caller, <identity provider>:<caller>, key:<name>, group:<name>, or *"
+)
 
 const byCaller = <S extends Schema.Codec<unknown>>(entry: S) =>
   Schema.Record(Who, entry).check(

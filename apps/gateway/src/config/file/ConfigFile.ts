@@ -6,6 +6,7 @@ import { isWithin, type Issue, type Problem } from "../setting/ConfigProblem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
 import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
+import { type FileIssuer, issuerIssues } from "./IssuerSchema.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
@@ -24,6 +25,8 @@ export interface ConfigFile {
   readonly peerTls: PeerTls.PeerTls
   readonly permissions: FileSchema.Lists["permissions"]
   readonly budgets: FileSchema.Lists["budgets"]
+  /** The identity providers whose tokens the gateway takes. */
+  readonly issuers: ReadonlyArray<FileIssuer>
   /** What calls of tools do that must not be done twice, by a glob of their names. */
   readonly effects: NonNullable<NonNullable<FileSchema.Lists["tools"]>["effects"]>
   /** Who is told of all plans. */
@@ -44,6 +47,7 @@ const nothing: ConfigFile = {
   peerTls: new Map(),
   permissions: undefined,
   budgets: undefined,
+  issuers: [],
   effects: {},
   webhooks: [],
   presets: PresetSettings.read({}, {}).presets,
@@ -77,11 +81,12 @@ const read = Effect.fnUntraced(
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
     const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
-    const { budgets, models = {}, peers, permissions, providers = [], tools = {}, webhooks = [] } = given
+    const { auth, budgets, models = {}, peers, permissions, providers = [], tools = {}, webhooks = [] } = given
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
     const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
     const ofWebhooks = PresetSettings.webhookIssues(webhooks, environment)
-    const inLists = [...providerIssues(providers), ...tls.issues, ...ofPresets, ...ofWebhooks]
+    const issuers = auth?.jwt ?? []
+    const inLists = [...providerIssues(providers), ...issuerIssues(issuers), ...tls.issues, ...ofPresets, ...ofWebhooks]
     // If its variable is not set, a text may be empty. That is one problem, not two.
     const isKnown = ({ path }: Issue) => unset.some((issue) => isWithin(issue.path, path))
     const issues = [...unset, ...[...misshapen, ...unwritable, ...inLists].filter((issue) => !isKnown(issue))]
@@ -94,6 +99,7 @@ const read = Effect.fnUntraced(
       peerTls: tls.hosts,
       permissions,
       budgets,
+      issuers,
       effects: tools.effects ?? {},
       webhooks,
       presets,

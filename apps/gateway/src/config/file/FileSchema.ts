@@ -5,6 +5,7 @@ import { type Option, Record, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
+import { Auth } from "./IssuerSchema.ts"
 import { keys } from "./FileSettings.ts"
 import { catalog, Presets } from "./PresetSchema.ts"
 
@@ -61,6 +62,7 @@ export const Lists = Schema.Struct({
   presets: Schema.optionalKey(Presets),
   webhooks: Schema.optionalKey(Webhooks),
   tools: Schema.optionalKey(Schema.Struct({ effects: Schema.optionalKey(Effects) })),
+  auth: Schema.optionalKey(Auth),
   permissions: Schema.optionalKey(Permissions),
   budgets: Schema.optionalKey(Budgets)
 })

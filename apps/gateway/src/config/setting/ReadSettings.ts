@@ -62,7 +62,9 @@ const isSettingName = (name: PropertyKey): name is SettingName => Object.hasOwn(
 /** Reads every setting, and reports all that are wrong and all variables that do not exist. What is wrong counts as not set. */
 export const read = (
   sources: Sources,
-  environment: Texts
+  environment: Texts,
+  /** Whether callers come with tokens: then they need no keys. */
+  hasIssuers = false
 ): { readonly values: Values; readonly problems: ReadonlyArray<Problem> } => {
   const texts = Object.fromEntries(Array.from(sources, ([name, { text }]) => [name, text]))
   const result = decodeValues(texts)
@@ -71,7 +73,7 @@ export const read = (
     isSettingName(name) ? [{ place: placeOf(sources, name), expected }] : []
   )
   const host = decodeHost(texts["host"])
-  if (!sources.has("apiKeys") && Option.isSome(host) && !isLoopback(host.value)) {
+  if (!hasIssuers && !sources.has("apiKeys") && Option.isSome(host) && !isLoopback(host.value)) {
     const expected = `Expected keys, since ${formatPlace(placeOf(sources, "host"))} can be reached from other machines`
     problems.push({ place: placeOf(sources, "apiKeys"), expected })
   }

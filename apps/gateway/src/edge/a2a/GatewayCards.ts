@@ -6,6 +6,7 @@ import { defaultPreset, type Preset } from "@bowline/runtime/unstable/config/Pre
 import { Effect } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
+import { baseOf } from "../../http/ProtectedResource.ts"
 
 type Named = Pick<Preset, "name" | "description" | "agents">
 
@@ -34,10 +35,8 @@ const peerSkill = ({ name }: Preset["agents"][number]): ServerCard.CardSkill => 
 const hasOwnCard = ({ name }: Named): boolean => name !== defaultPreset
 
 /** Makes the cards of the gateway and of its presets. The extended ones have the caller's peers, too, and speak one dialect. */
-export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, callerKeys }) => {
-  const baseOf = ({ headers }: HttpServerRequest.HttpServerRequest) =>
-    (publicUrl ?? `http://${headers.host ?? "localhost"}`).replace(/\/+$/, "")
-  const facts = { version, needsKey: callerKeys.length > 0, hasPush }
+export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, callerKeys, issuers }) => {
+  const facts = { version, needsKey: callerKeys.length + issuers.length > 0, hasPush }
   const skillsWith = (skills: ReadonlyArray<ServerCard.CardSkill>, peers: ReadonlyArray<Named>) => {
     const agents = new Map(peers.flatMap(({ agents }) => agents.map((agent) => [agent.name, agent] as const)))
     return [...skills, ...Array.from(agents.values(), peerSkill)]
@@ -52,7 +51,7 @@ export const make = Effect.map(GatewayConfig, ({ a2a: { hasPush, publicUrl }, ca
     ): Metadata => {
       const showsPeers = extended !== undefined
       const card = extended === "1.0" ? ServerCard.make10 : ServerCard.make
-      const url = `${baseOf(request)}/a2a`
+      const url = `${baseOf(publicUrl, request)}/a2a`
       if (preset === undefined) {
         return card({
           ...facts,

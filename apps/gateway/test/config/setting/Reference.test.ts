@@ -40,7 +40,7 @@ it("the reference has every key that the file may have beside settings", () => {
     ["providers", "timeouts", "first_token", "cached", "hosts", "tls", "command", "deny"]
   )
   // An MCP server has the fields and the credentials that it has in a request.
-  const code = [reference, page("peers"), page("mcp"), page("http")]
+  const code = [reference, page("peers"), page("mcp"), page("http"), page("identity")]
     .flatMap((text) => text.match(/`[^`\n]+`/g) ?? [])
     .join("\n")
   const missing = [...fields].filter((name) => !new RegExp(`\\b${name}\\b`).test(code))
