@@ -19,6 +19,7 @@ const SchedulePage = later(async () => (await import("./schedule/SchedulePage.ts
 const SchedulesPage = later(async () => (await import("./schedule/SchedulesPage.tsx")).SchedulesPage)
 const SessionPage = later(async () => (await import("./session/SessionPage.tsx")).SessionPage)
 const SessionsPage = later(async () => (await import("./session/SessionsPage.tsx")).SessionsPage)
+const UsagePage = later(async () => (await import("./overview/UsagePage.tsx")).UsagePage)
 const WaitingPage = later(async () => (await import("./approval/WaitingPage.tsx")).WaitingPage)
 
 const links = [
@@ -36,7 +37,8 @@ const sections: Readonly<Record<string, string>> = {
   plan: "plans",
   session: "sessions",
   schedule: "schedules",
-  approvals: "waiting"
+  approvals: "waiting",
+  usage: "overview"
 }
 
 const titleOf = (shown: Route): string => {
@@ -44,6 +46,7 @@ const titleOf = (shown: Route): string => {
   if ("id" in shown)
     return `${{ plan: "Plan", session: "Session", schedule: "Schedule" }[shown.page]} ${shortId(shown.id)}`
   if (shown.page === "approvals") return "Approvals"
+  if (shown.page === "usage") return "Usage"
   return links.find(({ page }) => page === shown.page)?.label ?? "No such page"
 }
 
@@ -53,6 +56,8 @@ const Page = ({ shown }: { readonly shown: Route }) => {
       return <AskPage />
     case "overview":
       return <OverviewPage />
+    case "usage":
+      return <UsagePage />
     case "plans":
       return <PlansPage />
     case "plan":

@@ -201,6 +201,7 @@ export const OverviewPage = () => {
         {overview === undefined || !isAdmin.value ? null : (
           <span class="dim">{overview.caller === null ? "plans of everybody" : `plans of ${overview.caller}`}</span>
         )}
+        <a href={`/usage${changed(new URLSearchParams(), { caller: caller ?? null })}`}>Usage by day</a>
       </div>
       <Problem error={error.value} />
       {overview === undefined ? error.value === undefined ? <Loading /> : null : <Whole overview={overview} />}

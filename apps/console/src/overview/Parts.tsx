@@ -9,7 +9,7 @@ import { cost, count, counted, duration, relative, shortId, unknown } from "../t
 /** Where the plans are listed that a number counts. */
 export type PlansHref = (filter: Readonly<Record<string, string | null>>) => string
 
-const Part = ({
+export const Part = ({
   children,
   head,
   isEmpty,
@@ -42,7 +42,7 @@ const Part = ({
 )
 
 /** A number with a box as long as its part of the largest one. */
-const Bar = ({
+export const Bar = ({
   children,
   label,
   most,
@@ -54,7 +54,7 @@ const Bar = ({
   readonly children: ComponentChildren
 }) => (
   <td class="fit number bar-of" data-label={label}>
-    <span class="box" aria-hidden="true" style={{ width: `${(value / Math.max(most, 1)) * 100}%` }} />
+    <span class="box" aria-hidden="true" style={{ width: `${most > 0 ? (value / most) * 100 : 0}%` }} />
     <span>{children}</span>
   </td>
 )

@@ -4,6 +4,7 @@ export type Route =
       readonly page:
         | "ask"
         | "overview"
+        | "usage"
         | "plans"
         | "sessions"
         | "schedules"
@@ -38,6 +39,7 @@ export const parse = (path: string): Route => {
       case "":
         return { page: "ask" }
       case "overview":
+      case "usage":
       case "plans":
       case "sessions":
       case "schedules":

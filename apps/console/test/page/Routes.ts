@@ -15,6 +15,7 @@ export interface ShownRoute {
 export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "ask", path: "/", ready: "text=Nothing runs" },
   { name: "overview", path: "/overview", ready: ".empty" },
+  { name: "usage", path: "/usage", ready: "main:has(tbody tr)" },
   { name: "plans", path: "/plans", ready: ".empty" },
   { name: "plan", path: "/plans/plan_unknown", ready: "text=There is no such plan" },
   { name: "sessions", path: "/sessions", ready: ".empty" },
@@ -73,6 +74,8 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "schedules", path: "/schedules", ready: "tbody tr" },
     { name: "schedule", path: `/schedules/${schedule_id}`, ready: "text=It has not been due yet" },
     { name: "approvals", path: "/approvals", ready: ".approval .story" },
+    // By now all plans have said what they use.
+    { name: "usage", path: "/usage?by=model", ready: "tbody tr" },
     { name: "peers", path: "/peers", ready: "tbody tr" },
     { name: "try", path: "/peers?try=demo/prompt", ready: ".try .value-fields" },
     { name: "credentials", path: "/credentials", ready: "tbody tr" },
@@ -100,6 +103,7 @@ export const withoutTimes = (read: string): string =>
     .replaceAll(/(?:< ?)?\d[\d.,]* (?:ms|s|min|h)\b(?: \d+ (?:s|min))?(?: ago)?/g, "<time>")
     .replaceAll(/\b\d+ days? ago\b/g, "<time>")
     .replaceAll(/\b(?:just )?now\b/g, "<time>")
+    .replaceAll(/\b\d{4}-\d\d-\d\d\b/g, "<day>")
     .replaceAll(/(127\.0\.0\.1):\d+/g, "$1:…")
     .replaceAll(/\d+\/\d+\/\d+, \d+:\d+:\d+ [AP]M/g, "<time>")
     .replaceAll(/\b\d\d:\d\d(?::\d\d)? [AP]M/g, "<time>")

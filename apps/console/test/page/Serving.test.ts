@@ -43,6 +43,7 @@ const isPage = ({ bytes, headers }: Answer) =>
 
 const shared = [
   "/overview",
+  "/usage",
   "/plans",
   "/plans/plan_x",
   "/sessions",

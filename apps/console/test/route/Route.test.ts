@@ -5,6 +5,7 @@ describe("Route", () => {
   it.each([
     ["/", { page: "ask" }],
     ["/overview", { page: "overview" }],
+    ["/usage", { page: "usage" }],
     ["/plans", { page: "plans" }],
     ["/plans/", { page: "plans" }],
     ["/plans/plan_1", { page: "plan", id: "plan_1" }],
