@@ -187,8 +187,12 @@ class StepCalls {
     const spent = (yield* Monotonic.now) - since
     const { remote_context_id: contextId = null, remote_task_id: taskId = null } = tasks.get(part.task_id) ?? {}
     const resumes = taskId === null ? undefined : { taskId, contextId }
+    const wait = given.resumed?.waits.get(part.task_id)
+    // Its time stands still, however late this process is: its client may have given the result.
+    const isAtClient = prepared._tag === "Begun" && wait?.kind === "result"
     // The peer may have finished while nobody asked.
-    const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
+    const inTime = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
+    const left = isAtClient ? limit : inTime
     const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
     let hasArtifact = false
     tasks.resume(part.task_id)
@@ -197,7 +201,6 @@ class StepCalls {
       return this.#answer(prepared, did, late, yield* Clock.currentTimeMillis, this.#effectOf(late, prepared))
     }
     const time = new CallTime(left)
-    const wait = given.resumed?.waits.get(part.task_id)
     const call = tool.call({
       input,
       asked: wait?.kind === "answer" ? wait : undefined,

@@ -254,5 +254,39 @@ export const found: Readonly<Record<string, Scenario>> = {
       }
     ],
     faults: [{ _tag: "Pause", at: 17, replica: 0, ms: 30_000 }]
+  },
+  "a result that came in time ends its call well, though the process that takes its plan over is late": {
+    seed: 3_016_671,
+    replicas: 1,
+    parkAfterMs: 630,
+    plans: [
+      {
+        ...plainPlan,
+        at: 3_453,
+        onDisconnect: "cancel",
+        onBusy: "interrupt",
+        toolTimeoutMs: 395,
+        waitMs: 23_571,
+        steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/9.0", tool: "page", ms: 0 }] }, ...plainPlan.steps],
+        acts: [{ _tag: "Give", at: 8_789, replica: 0, number: 0 }]
+      },
+      {
+        ...plainPlan,
+        name: "p1",
+        session: "s1",
+        at: 2_410,
+        waitMs: 23_571,
+        steps: [
+          { words: 1, pauseMs: 123, calls: [{ key: "p1/7.5", tool: "book", ms: 4_052, order: 1 }] },
+          { words: 1, pauseMs: 16, calls: [{ key: "p1/9.0", tool: "page", ms: 0 }] },
+          { words: 4, pauseMs: 66, calls: [] }
+        ],
+        acts: [{ _tag: "Decide", at: 1_819, replica: 0, approves: true }]
+      }
+    ],
+    faults: [
+      { _tag: "AnswerLost", at: 7_440, replica: 0, isApplied: false },
+      { _tag: "StoreSlow", at: 6_871, replica: 0, ms: 4_940, delayMs: 1_797 }
+    ]
   }
 }
