@@ -208,6 +208,8 @@ class StepCalls {
       taskId: part.task_id,
       idempotencyKey: CallEffect.idempotencyKeyOf(this.#run, prepared.effectKey),
       resumes,
+      // A peer that has asked something about an earlier effect gets no other one for an answer.
+      isOther: prepared.effectKey !== undefined && (prepared._tag === "Begun" || prepared.follows === undefined),
       isHandedOver: () => this.#run.isHandedOver(part.task_id),
       onEvent: (event) => {
         hasArtifact ||= event._tag === "Artifact"

@@ -105,7 +105,8 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
   const leave = (result: ToolResult, task: RemoteIds): ToolResult => {
     if (!handedBack.has(result.state) || task.taskId === null) return result
     left.leave(agent, skill, task)
-    return { ...result, note: `The task is not over: the next call of ${name} continues it.` }
+    const next = skill.effect === undefined ? `the next call of ${name}` : `a call of ${name} that is to do the same`
+    return { ...result, note: `The task is not over: ${next} continues it.` }
   }
 
   /** Keeps the task for the next call if this one did not reach the peer. If the peer refuses to continue the task, drops it. */
@@ -125,9 +126,9 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
     effect: skill.effect,
     approval: skill.approval,
     identify: identify(peers, agent),
-    call: ({ ask, asked, isInquiry = false, onEvent, ...call }) =>
+    call: ({ ask, asked, isInquiry = false, isOther = false, onEvent, ...call }) =>
       Effect.suspend(() => {
-        const continues = call.resumes === undefined ? left.take(agent, skill) : null
+        const continues = call.resumes === undefined && !isOther ? left.take(agent, skill) : null
         let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
         return peers
           .call(

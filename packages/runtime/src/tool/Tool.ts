@@ -38,6 +38,8 @@ export interface TaskCall {
   readonly input: ToolInput
   /** The remote task that this call started in an earlier process. The tool waits for it, and starts nothing. */
   readonly resumes?: OpenTask | undefined
+  /** Whether it goes on with no task that its peer has handed back to an earlier call: that one was to do something else. */
+  readonly isOther?: boolean
   /** Whether somebody only wants to know what has become of the task that it resumes, which is another call's: no later call goes on with that. */
   readonly isInquiry?: boolean
   /** Whether the next process continues the call: then an interruption leaves its remote task running. */

@@ -209,6 +209,34 @@ describe("a call that has an effect", () => {
     )
   })
 
+  it.effect(
+    "goes on with the task of the one before, which its peer asks something, and no call of another key does",
+    () => {
+      const bank = counting("asks")
+      bank.answers.push("asks")
+      return within(
+        bank,
+        [[pay("7")], [say("done")], [pay("8")], [pay("7")], [say("done")]],
+        Effect.gen(function* () {
+          yield* finish({ session_id: "s" })
+          const { plan_id, reader } = yield* run({ session_id: "s" })
+          yield* pass("2 seconds")
+          const [asked] = (yield* (yield* Plans).approvals(anonymous, { limit: 10 })).items
+          assert.deepStrictEqual(bank.continued, [undefined, undefined])
+          yield* decide(plan_id, asked?.task_id ?? noCall(), "approve")
+          yield* pass("2 seconds")
+          const finished = all(yield* Fiber.join(reader), "task.finished")
+          assert.deepStrictEqual(
+            finished.map(({ state }) => state),
+            ["completed", "completed"]
+          )
+          assert.deepStrictEqual(bank.paid, ["7", "8", "7"])
+          assert.deepStrictEqual(bank.continued, [undefined, undefined, "remote"])
+        })
+      )
+    }
+  )
+
   it.effect("is made where the peer of the one before says that it has failed", () => {
     const bank = counting("hangs")
     bank.answers.push("failed")

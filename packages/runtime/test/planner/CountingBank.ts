@@ -12,8 +12,8 @@ export const skills = [{ id: "pay", input_schema: schema, effect }]
 export const bank = { ...bob, skills }
 export const pay = (order: string, note = "") => callTool("bob_pay", { order, note })
 
-/** A bank that counts what it was asked to pay. `hangs` never answers, `refuses` was never reached, `fails` says that it failed. */
-export const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" | Latch.Latch>) => {
+/** A bank that counts what it was asked to pay. `hangs` never answers, `refuses` was never reached, `fails` says that it failed, `asks` wants to know more. */
+export const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "fails" | "asks" | Latch.Latch>) => {
   const paid: Array<string> = []
   /** What it says of the tasks that it has named, when somebody asks. It names none if there is nothing to say. */
   const answers: Array<"paid" | "failed" | "works" | "asks"> = []
@@ -41,6 +41,7 @@ export const counting = (...acts: ReadonlyArray<"pays" | "hangs" | "refuses" | "
       const done = { content: `paid ${paid.length}`, verified: "unknown" } as const
       if (act === "hangs") return yield* Effect.never
       if (act === "fails") return { ...done, state: "failed" as const }
+      if (act === "asks") return { ...done, state: "input-required" as const }
       if (act === "refuses") {
         return yield* new PeerError({ reason: new Unreachable({ message: "refused", code: "ECONNREFUSED" }) })
       }
