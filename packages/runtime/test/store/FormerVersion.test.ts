@@ -66,6 +66,8 @@ describe("the former version", () => {
       // Nor does it show the end of one that waited for somebody else than an approver, or a call of a tool of the client.
       if (event.event === "error" && event.data.stage === "client") return
       if (event.event === "task.started" && event.data.kind === "client") return
+      // Or the end of one that has used up its money: it knows no such limit.
+      if (event.event === "final" && event.data.stop_reason === "max_cost") return
       // Or asks about a call that may have been made before.
       if (event.event === "approval.requested" && event.data.why === "maybe_done") return
       for (const { payload } of fromEvents(1, "2026-01-02T03:04:05.678Z", [event])) {
