@@ -1,8 +1,11 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { question, type Script } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
-import { post, send, startOn, start, stores } from "../http/RunningGateway.ts"
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Redacted, Schedule } from "effect"
+import { Reactivity } from "effect/reactivity"
+import { databases } from "../plan/Databases.ts"
+import { eventsOf, post, send, startOn, start, stores } from "../http/RunningGateway.ts"
 
 const often = { BOWLINE_SCHEDULE_MIN: "1s" }
 const everySecond = { every_ms: 1_000 }
@@ -121,5 +124,70 @@ describe("a schedule", () => {
       assert.strictEqual((yield* patch(url, other["schedule_id"], { name: "mine" })).status, 409)
       assert.strictEqual((yield* patch(url, other["schedule_id"], { when: everySecond })).status, 400)
     })
+  )
+
+  it.live("is fired by hand as a plan is asked, once for each key, and a refusal is the answer", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(echo)
+      const { body: made } = yield* create(url, { when: { every_ms: 60_000 }, paused: true })
+      const fire = (headers: Readonly<Record<string, string>> = {}, id = made["schedule_id"]) =>
+        post(`${url}/schedules/${String(id)}/fire`, "", headers)
+      const key = { "idempotency-key": "one" }
+      const { body: plan, status } = yield* fire(key)
+      assert.deepInclude(plan, { state: "completed" })
+      assert.strictEqual(status, 200)
+      assert.strictEqual((yield* fire(key)).body["plan_id"], plan["plan_id"])
+      const { text } = yield* fire({ accept: "text/event-stream" })
+      assert.deepStrictEqual(eventsOf(text).at(-1), "done")
+      const firings = yield* firingsOf(url, made["schedule_id"])
+      assert.deepStrictEqual(
+        firings.map(({ outcome }) => outcome),
+        ["started", "started"]
+      )
+      const { body: schedule } = yield* send(`${url}/schedules/${String(made["schedule_id"])}`)
+      assert.deepInclude(schedule, { paused: true, next_at: null, last_plan_id: firings[0]?.["plan_id"], failures: 0 })
+      assert.strictEqual((yield* fire({}, "schedule_none")).status, 404)
+      const { body: blank } = yield* create(url, {
+        name: "b",
+        when: { every_ms: 60_000 },
+        plan: { question: "{{last_answer}}" }
+      })
+      const refused = yield* fire({}, blank["schedule_id"])
+      assert.deepStrictEqual([refused.status, refused.body["code"]], [400, "invalid_request"])
+      const { body: unchanged } = yield* send(`${url}/schedules/${String(blank["schedule_id"])}`)
+      assert.deepStrictEqual(unchanged, blank)
+    })
+  )
+
+  it.live("runs as its caller, and is refused when that is known no more, or has made too many requests", () =>
+    Effect.gen(function* () {
+      const store = yield* Effect.orDie(databases.postgres)
+      const sql = yield* PgClient.makeClient({ url: Redacted.make(store.DATABASE_URL) })
+      const keys = { ...store, ...often, BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" }
+      const ann = { authorization: "Bearer key-of-ann" }
+      /** Waits for a firing of which this is told. */
+      const awaitFiring = (outcome: string, reason: string | null) =>
+        Effect.repeat(
+          sql<{ readonly owner: string | null }>`
+select p.owner from firings f left join plans p on p.id = f.plan_id
+where f.outcome = ${outcome} and f.reason is not distinct from ${reason} limit 1`,
+          { until: (rows) => rows.length > 0, schedule: Schedule.spaced("20 millis") }
+        )
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const { url } = yield* start(echo, keys)
+          assert.strictEqual((yield* create(url, {}, ann)).status, 201)
+          assert.deepStrictEqual(yield* awaitFiring("started", null), [{ owner: "ann" }])
+        })
+      )
+      yield* Effect.scoped(
+        Effect.andThen(
+          start(echo, { ...keys, BOWLINE_API_KEYS: "bob=key-of-bob" }),
+          awaitFiring("refused", "the gateway does not know ann any more")
+        )
+      )
+      yield* start(echo, { ...keys, BOWLINE_RATE_LIMIT: "1/1h" })
+      yield* awaitFiring("refused", "ann may make 1 requests in 1h")
+    }).pipe(Effect.provide(Reactivity.layer))
   )
 })
