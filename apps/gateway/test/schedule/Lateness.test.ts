@@ -67,6 +67,6 @@ from firings where due_at < (select min(due_at) from firings) + ${everyMs} * int
       const made = (yield* transactions) - before
       yield* Console.log(`${count} schedules: ${JSON.stringify(figures)}, ${Math.round(made)} transactions`)
       assert.deepStrictEqual({ others, twice }, { others: 0, twice: 0 })
-    }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.provide(Reactivity.layer), Effect.scoped),
+    }).pipe(Effect.provide([LoopbackNetwork.layer, Reactivity.layer]), Effect.scoped),
   600_000
 )

@@ -43,6 +43,7 @@ describe("a schedule", () => {
         const { url } = yield* startOn(store)(echo, often)
         const { body: made, status } = yield* create(url, {
           name: "each second",
+          overlap: "queue",
           plan: { question: "{{schedule}} at {{due_at}}, {{ due_at }}" }
         })
         assert.strictEqual(status, 201)

@@ -41,7 +41,7 @@ const mortal = Effect.gen(function* () {
   const scope = yield* Scope.make()
   yield* Layer.buildWithScope(Layer.provide(Layer.fresh(Firings.layer), stores), scope)
   // Nobody cleans up after the dead: its fibers wait for ever.
-  return Effect.sync(() => void (isDead = true))
+  return { kill: Effect.sync(() => void (isDead = true)) }
 })
 
 it.effect(
@@ -56,7 +56,7 @@ it.effect(
       for (let killed = 0; killed < kills; killed++) {
         yield* pass(yield* Random.nextIntBetween(1_000, 40_000), "100 millis")
         const index = killed % 2
-        yield* alive[index] ?? Effect.void
+        yield* alive[index]?.kill ?? Effect.void
         // Sometimes the other one is alone for a while.
         if (yield* Random.nextBoolean) yield* pass("20 seconds", "100 millis")
         alive[index] = yield* mortal

@@ -1,7 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { NewSchedule, type ScheduleId } from "@bowline/domain/unstable/schedule/Schedule"
-import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Effect, Layer, Schema } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import * as Firings from "../../src/schedule/Firings.ts"
 import { Schedules } from "../../src/schedule/Schedules.ts"
 
@@ -10,11 +9,13 @@ export const layerSchedules = Layer.merge(Schedules.layer, Firings.layer)
 
 const decode = Schema.decodeUnknownEffect(NewSchedule)
 
+/** What a test says of its schedule. */
+interface Fields extends Readonly<Record<string, unknown>> {
+  readonly plan?: object
+}
+
 /** Makes a schedule of every minute as the only caller of an open gateway. */
-export const schedule = Effect.fnUntraced(function* ({
-  plan = {},
-  ...fields
-}: { readonly plan?: object } & object = {}) {
+export const schedule = Effect.fnUntraced(function* ({ plan = {}, ...fields }: Fields = {}) {
   const body = { name: "mine", when: { every_ms: 60_000 }, ...fields, plan: { question: "Hi", ...plan } }
   const given = yield* Effect.orDie(decode(body))
   return yield* (yield* Schedules).create(anonymous, given, body.plan)
@@ -35,5 +36,3 @@ export const firingsOf = Effect.fnUntraced(function* (id: ScheduleId, start = 0)
 /** The outcomes by their minutes. */
 export const outcomesOf = (id: ScheduleId, start = 0) =>
   Effect.map(firingsOf(id, start), (firings) => firings.map(({ minute, outcome }) => `${minute} ${outcome}`))
-
-export const now = Effect.map(Clock.currentTimeMillis, fromMillis)

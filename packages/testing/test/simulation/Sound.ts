@@ -214,6 +214,7 @@ export const sound: Observed = {
     }
   ],
   commits: [commit(5, [2, 3]), commit(20, [4, 5], intent), commit(40, [6, 7], finished), commit(50, [8, 12], settled)],
+  firings: [],
   takeOvers: [],
   requests: [{ what: "ask", plan: "p0", replica: "a", began: { at: 0, order: 0.5 }, ended: { at: 0, order: 1.5 } }],
   calls: [

@@ -4,6 +4,7 @@ import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
 import { effects } from "./Effects.ts"
 import { entries } from "./Entries.ts"
+import { firings } from "./FiredOnce.ts"
 import { gists } from "./Gists.ts"
 import { histories } from "./Histories.ts"
 import { inTime } from "./InTime.ts"
@@ -38,6 +39,7 @@ export const checkers = {
   parking,
   entries,
   effects,
+  firings,
   gists,
   histories,
   inTime,

@@ -10,7 +10,7 @@ import { Context, Duration, Effect, Option, Stream, Struct } from "effect"
 import { type Cluster, excess } from "../replica/Cluster.ts"
 import type { CreatedPlan, Database } from "../world/Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
-import type { Load } from "../process/Process.ts"
+import { epoch, type Load } from "../process/Process.ts"
 import type { ScenarioPlan } from "../scenario/Scenario.ts"
 import type { Wires } from "../world/Wires.ts"
 import type { Open, World } from "../world/World.ts"
@@ -166,6 +166,11 @@ export const collect = (parts: Parts): Observed => {
   )
   return {
     ...Effect.runSyncWith(world.process.context)(stored),
+    firings: Array.from(database.created).flatMap(([plan_id, { at, firing, order, replica }]) =>
+      firing === undefined
+        ? []
+        : [{ at, order, replica, plan_id, schedule_id: firing.schedule_id, due: firing.due - epoch }]
+    ),
     replicas: world.replicas,
     readers: world.readers,
     commits: world.commits,

@@ -3,6 +3,7 @@ import type { Decision } from "@bowline/domain/plan/Approval"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Usage } from "@bowline/domain/plan/Usage"
+import type { ScheduleId } from "@bowline/domain/unstable/schedule/Schedule"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
@@ -211,6 +212,14 @@ export interface ObservedTakeOver extends Moment {
   readonly heard: number | undefined
 }
 
+/** A due time of a schedule for which a plan was created, in milliseconds of virtual time. */
+export interface ObservedFiring extends Moment {
+  readonly replica: string
+  readonly plan_id: PlanId
+  readonly schedule_id: ScheduleId
+  readonly due: number
+}
+
 /** A decision about a call, as the store got it, and the one that the store says stands since. */
 export interface ObservedDecision extends Moment {
   readonly task_id: TaskId
@@ -277,6 +286,7 @@ export interface Left {
 
 /** All that the checkers look at: what callers, tools, peers, providers and the store have seen of a run. */
 export interface Observed {
+  readonly firings: ReadonlyArray<ObservedFiring>
   readonly replicas: ReadonlyArray<ObservedReplica>
   readonly plans: ReadonlyArray<ObservedPlan>
   readonly sessions: ReadonlyArray<ObservedSession>

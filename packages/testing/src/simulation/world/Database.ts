@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { SessionId } from "@bowline/domain/session/Session"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { type Accepting, InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
@@ -8,7 +9,7 @@ import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
-import { ScheduleStore } from "@bowline/runtime/unstable/store/ScheduleStore"
+import { type NewFiring, ScheduleStore } from "@bowline/runtime/unstable/store/ScheduleStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
@@ -57,6 +58,8 @@ export interface CreatedPlan extends Moment {
   readonly caller: CallerName
   readonly session_id: SessionId
   readonly request: PlanRequest
+  /** The due time of a schedule that it was created for. */
+  readonly firing?: NewFiring | undefined
 }
 
 /** The store that all replicas share, and the log of what it does. Its clock is the world's. */
@@ -120,10 +123,10 @@ export class Database {
       create: (plan, maxQueue) =>
         Effect.tap(store.create(plan, maxQueue), ({ session_id }) =>
           Effect.sync(() => {
-            const { caller, plan_id, request } = plan
+            const { caller, firing, plan_id, request } = plan
             const name = nameOfQuestion(request.question)
-            this.created.set(plan_id, { name, replica, caller, session_id, request, ...world.moment() })
-            world.tell(replica, name, "is created")
+            this.created.set(plan_id, { name, replica, caller, session_id, request, firing, ...world.moment() })
+            world.tell(replica, name, firing === undefined ? "is created" : `is created for ${fromMillis(firing.due)}`)
           })
         ),
       commit: (batch) =>
