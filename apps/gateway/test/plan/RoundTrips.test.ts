@@ -79,9 +79,11 @@ const begin = Effect.fnUntraced(function* (environment: Readonly<Record<string, 
   return ask
 })
 
-/** Without the end of a transaction that began before: that of the sweep at the start of the gateway. */
+/** Without the sweeps at the start of the gateway: the end of a transaction that began before, and what is left of files. */
 const withinPlan = (log: ReadonlyArray<string>) =>
-  log.filter((name, place) => name !== "COMMIT" || log.lastIndexOf("BEGIN", place) >= 0)
+  log.filter(
+    (name, place) => !name.includes("file_chunks") && (name !== "COMMIT" || log.lastIndexOf("BEGIN", place) >= 0)
+  )
 
 /** What a plan asks besides batches, before its provider is asked. Batches are written side by side with that. */
 const before = (log: ReadonlyArray<string>) =>

@@ -12,6 +12,7 @@ export const names = [
   "credential_blocked",
   "credential_use_not_stored",
   "database_maintenance_failed",
+  "discard_failed",
   "events_not_written",
   "event_writer_failed",
   "expiry_failed",
