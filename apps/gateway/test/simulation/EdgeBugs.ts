@@ -200,6 +200,7 @@ const short = talking(4, 100, "continue")
 /** Two replicas, and a caller that asks many questions at each. */
 const crowded: Scenario = {
   ...short,
+  seed: 2,
   replicas: 2,
   plans: Array.from({ length: 8 }, (_, index) =>
     short.plans.map((plan) => ({
