@@ -1,6 +1,6 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Cron, DateTime, Option, Result } from "effect"
-import { closest } from "fastest-levenshtein"
+import { closest, distance } from "fastest-levenshtein"
 import { CronTimes } from "./CronTimes.ts"
 
 /** When something is due: at the times of a cron expression in a zone, every so many milliseconds, or once. Instants are RFC 3339. */
@@ -87,7 +87,8 @@ const cronFields: ReadonlyArray<CronField> = [
 const cronIssues = (cron: string, time_zone: string, now: number): ReadonlyArray<WhenIssue> => {
   if (!isZone(time_zone)) {
     const near = closest(time_zone, Intl.supportedValuesOf("timeZone"))
-    return [{ path: ["time_zone"], message: `Expected a name of the IANA time zones, such as ${near}, or UTC` }]
+    const example = distance(time_zone, near) <= 3 ? near : "Europe/Berlin"
+    return [{ path: ["time_zone"], message: `Expected a name of the IANA time zones, such as ${example}, or UTC` }]
   }
   const parts = cron.trim().split(/\s+/)
   const names = cronFields.map(({ name }) => name).join(", ")
