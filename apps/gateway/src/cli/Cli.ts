@@ -13,6 +13,7 @@ import { keys } from "./KeysCommand.ts"
 import { printLine, tell } from "./Output.ts"
 import { exportPlans } from "./ExportCommand.ts"
 import { cancel, plans } from "./PlansCommand.ts"
+import { replay } from "./ReplayCommand.ts"
 import * as RunCommand from "./RunCommand.ts"
 import * as ServeCommand from "./ServeCommand.ts"
 import { schedules } from "./SchedulesCommand.ts"
@@ -54,6 +55,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     usage,
     webhooks,
     exportPlans,
+    replay,
     check,
     doctor
   ])

@@ -75,6 +75,9 @@ const findPlans = Effect.fnUntraced(function* (query: string) {
   return ids
 })
 
+/** What is on record of a plan, as the gateway gives it. */
+export const exported = (plan: string) => askGateway(`/plans/${encodeURIComponent(plan)}/export`)
+
 /** Writes what is on record of plans to stdout. The files of several plans, one behind the other, are one file. */
 export const exportPlans = Command.make(
   "export",
@@ -91,7 +94,7 @@ export const exportPlans = Command.make(
     }
     const ids = Option.isSome(where) ? yield* findPlans(where.value) : named
     for (const id of ids) {
-      const bytes = yield* askGateway(`/plans/${encodeURIComponent(id)}/export`)
+      const bytes = yield* exported(id)
       yield* print(isRedacted ? redacted(bytes) : bytes)
     }
   })

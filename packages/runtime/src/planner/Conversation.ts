@@ -17,7 +17,6 @@ import type { PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { Environment } from "../record/Environment.ts"
 import * as BeginRecord from "../record/BeginRecord.ts"
-import { canonicalJson } from "../store/CanonicalJson.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import { questionId } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -144,7 +143,7 @@ const recordSources = Effect.fnUntraced(function* (
   ])
   const sources: Record<string, BeginRecord.Source> = {}
   for (const [name, told] of Array.from(heard)) {
-    sources[name] = own.has(name) ? { digest: yield* environment.keep(canonicalJson(told)) } : { told }
+    sources[name] = own.has(name) ? { digest: yield* environment.keep(JSON.stringify(told)) } : { told }
   }
   heard.clear()
   const record: BeginRecord.SourcesRecord = { type: "sources", sources }

@@ -5,7 +5,6 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Preset } from "../config/Presets.ts"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
-import { canonicalJson } from "../store/CanonicalJson.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -14,13 +13,14 @@ import { digestOf } from "./PromptDigest.ts"
 /** What an operator has set that shapes a plan. Functions are asked about the tools that a plan has, and stand in its own record. */
 const settingsOf = (config: PlansConfig["Service"]) => {
   const ms = (duration: Duration.Duration | undefined) => (duration === undefined ? null : Duration.toMillis(duration))
+  const { exact, named } = config.models()
   const { contextWindow, declareAtMost, fallbackModels, loop, maxRetries, model, summaryModel, toolConcurrency } =
     config
   return {
     model,
     fallback_models: fallbackModels,
     summary_model: summaryModel ?? null,
-    models: config.models(),
+    models: { exact: Object.fromEntries(exact), named: Object.fromEntries(named) },
     context_window: contextWindow,
     first_token_timeout_ms: ms(config.firstTokenTimeout),
     idle_timeout_ms: ms(config.idleTimeout),
@@ -68,7 +68,7 @@ interface Texts {
 
 /** The text of all that an operator has written and set that a plan of this preset depends on. */
 const textOf = (config: PlansConfig["Service"], preset: Preset, { local, planner, recipes }: Texts): string =>
-  canonicalJson({
+  JSON.stringify({
     settings: settingsOf(config),
     planner,
     preset: {

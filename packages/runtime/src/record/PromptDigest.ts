@@ -43,8 +43,15 @@ const textsOf = ({ parts, role }: Entry): ReadonlyArray<string> => [
 /** Of lists that are the same in most steps of a plan. */
 const ofTools = new WeakMap<ProviderRequest["tools"], string>()
 
+/** What the model sees of a tool. */
+const toShown = ({ description, inputSchema, name }: ProviderRequest["tools"][number]) => ({
+  name,
+  description,
+  inputSchema
+})
+
 const toolsOf = (tools: ProviderRequest["tools"]): string => {
-  const known = ofTools.get(tools) ?? digestOf(JSON.stringify(tools))
+  const known = ofTools.get(tools) ?? digestOf(JSON.stringify(tools.map(toShown)))
   ofTools.set(tools, known)
   return known
 }

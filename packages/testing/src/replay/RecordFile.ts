@@ -1,0 +1,71 @@
+import type { Message } from "@bowline/domain/session/Message"
+import type { Line } from "@bowline/runtime/unstable/record/PlanExport"
+import { gunzipSync } from "node:zlib"
+
+const isWritten = <A>(_value: unknown): _value is A => true
+
+/** What a line says has the shape that its writer gave it: the schema of the file says which. */
+export const written = <A>(value: unknown): A => {
+  if (!isWritten<A>(value)) throw new Error("Expected what the record has")
+  return value
+}
+
+type Of<Type extends Line["type"]> = Extract<Line, { readonly type: Type }>
+export type RecordedFrame = Of<"frame">
+export type RecordedAttempt = Of<"attempt">
+export type RecordedCall = Of<"call">
+
+/** What is on record of one plan, by what its lines are. */
+export interface PlanRecording {
+  readonly plan: Of<"plan">["plan"]
+  readonly version: string
+  readonly preferences: Of<"preferences">["preferences"] | undefined
+  readonly texts: ReadonlyMap<string, string>
+  /** Of the session: those before the plan, and its own. */
+  readonly messages: ReadonlyArray<Message>
+  readonly begins: ReadonlyArray<Of<"begin">>
+  readonly sources: ReadonlyArray<Of<"sources">>
+  readonly attempts: ReadonlyArray<RecordedAttempt>
+  readonly frames: ReadonlyArray<RecordedFrame>
+  readonly calls: ReadonlyArray<RecordedCall>
+}
+
+const isLine = (value: unknown): value is Line =>
+  typeof value === "object" && value !== null && "type" in value && typeof value.type === "string"
+
+const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
+  const of = <Type extends Line["type"]>(type: Type): ReadonlyArray<Of<Type>> =>
+    lines.filter((line): line is Of<Type> => line.type === type)
+  const [head] = of("plan")
+  if (head === undefined) throw new Error("Expected a line of the type plan: is this an exported plan?")
+  const { schema }: { readonly schema: number } = head
+  if (schema !== 1) throw new Error(`The record has the schema ${schema}: this version reads 1`)
+  return {
+    plan: head.plan,
+    version: head.version,
+    preferences: of("preferences")[0]?.preferences,
+    texts: new Map(of("text").map(({ digest, text }) => [digest, text])),
+    messages: of("message"),
+    begins: of("begin"),
+    sources: of("sources"),
+    attempts: of("attempt"),
+    frames: of("frame"),
+    calls: of("call")
+  }
+}
+
+/** The plans of an exported file, in their order: JSON lines, compressed or not. */
+export const read = (bytes: Uint8Array): ReadonlyArray<PlanRecording> => {
+  const isCompressed = bytes[0] === 0x1f && bytes[1] === 0x8b
+  const text = (isCompressed ? gunzipSync(bytes) : Buffer.from(bytes)).toString("utf8")
+  const lines = text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line): unknown => JSON.parse(line))
+  const plans: Array<Array<Line>> = []
+  for (const line of lines.filter(isLine)) {
+    if (line.type === "plan" || plans.length === 0) plans.push([])
+    plans.at(-1)?.push(line)
+  }
+  return plans.map(recordingOf)
+}

@@ -1,0 +1,240 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import type { NewEntry } from "@bowline/domain/plan/Inbox"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { LocalTools, type Tool } from "@bowline/runtime/tool/LocalTools"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Stream } from "effect"
+import { cut, wait } from "../../src/http/Move.ts"
+import { callTool, error, say, think, usage } from "../../src/provider/Turn.ts"
+import { question, results, type Script } from "../../src/provider/Script.ts"
+import { type PlanRecording, read, replay } from "../../src/replay/Replay.ts"
+import * as Given from "../../src/store/Given.ts"
+import * as TestKit from "../../src/TestKit.ts"
+
+const look: Tool = {
+  name: "look",
+  kind: "local",
+  agent: null,
+  endpoint: null,
+  skill: null,
+  description: "Looks",
+  inputSchema: { type: "object", properties: { at: { type: "string" } }, required: ["at"] },
+  timeoutMs: undefined,
+  identify: Effect.succeed(null),
+  isIdempotent: true,
+  isPolling: false,
+  approval: undefined,
+  call: ({ input }) =>
+    Effect.as(Effect.sleep(input["at"] === "slow" ? 2_000 : 500), {
+      state: "completed",
+      content: `Saw ${JSON.stringify(input["at"])}`
+    })
+}
+
+interface Kind {
+  readonly script: Script
+  readonly asked: Omit<PlanRequest, "agents" | "mcp_servers" | "tools" | "history" | "metadata" | "preferences"> &
+    Partial<PlanRequest>
+  /** Said once so many of these events have come. */
+  readonly says?: (task: TaskId) => NewEntry
+  readonly at?: string
+  readonly config?: NonNullable<Parameters<typeof TestKit.layer>[0]["config"]>
+  readonly before?: string
+}
+
+const after =
+  (count: number, turns: ReadonlyArray<ReturnType<typeof say>>, last: ReadonlyArray<ReturnType<typeof say>>): Script =>
+  (asked) =>
+    results(asked).length < count ? turns : last
+
+const kinds: Readonly<Record<string, Kind>> = {
+  "answers in pieces": {
+    script: [[think("Hm."), say("A bow"), wait("1 second"), say("line."), usage({ output_tokens: 3 })]],
+    asked: { question: "Which?" }
+  },
+  "retries, and retracts": {
+    script: [[say("Wrong"), cut], [error(429, {}, { "retry-after": "2" })], [say("Right.")]],
+    asked: { question: "Which?" }
+  },
+  "fails for good": { script: [[error(400)]], asked: { question: "Which?" } },
+  "calls tools side by side": {
+    script: after(
+      2,
+      [say("Let me see. "), callTool("look", { at: "slow" }), callTool("look", { at: "fast" })],
+      [say("Seen.")]
+    ),
+    asked: { question: "Look!" }
+  },
+  "calls what there is not, and with what does not match": {
+    script: after(2, [callTool("none", {}), callTool("look", { at: 7 })], [say("Nothing.")]),
+    asked: { question: "Look!" }
+  },
+  "waits for an approval": {
+    script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
+    asked: { question: "Look!", preferences: { approval: "always" } },
+    at: "approval.requested",
+    says: (task_id) => ({ type: "decision", task_id, decision: "approve", note: "Go" })
+  },
+  "hears a text while it works": {
+    script: (asked) =>
+      question(asked).includes("harbour")
+        ? [say("In the harbour.")]
+        : results(asked).length === 0
+          ? [callTool("look", { at: "slow" })]
+          : [say("Seen.")],
+    asked: { question: "Look!" },
+    at: "task.started",
+    says: () => ({ type: "text", text: "Only the harbour.", when: "boundary", else: "ask" })
+  },
+  "waits for a tool of the client": {
+    script: after(1, [callTool("mine", { a: 1 })], [say("Done.")]),
+    asked: { question: "Mine?", tools: [{ name: "mine", input_schema: { type: "object" } }] },
+    at: "waiting",
+    says: (task_id) => ({ type: "result", task_id, content: "42" })
+  },
+  "is parked while it waits for an approval": {
+    script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
+    asked: { question: "Look!", preferences: { approval: "always", on_disconnect: "continue" } },
+    at: "parked",
+    says: (task_id) => ({ type: "decision", task_id, decision: "reject", note: "No" })
+  },
+  "goes on in a session": {
+    script: (asked) => [say(`You asked ${question(asked)}`)],
+    asked: { question: "And then?", session_id: "s" },
+    before: "First?"
+  },
+  "summarises what was before": {
+    script: (asked) => [
+      say(
+        asked.system.includes("ummar") && !question(asked).startsWith("And")
+          ? "## Goal\nKnots\n## Facts\n- 7"
+          : "Long ".repeat(50)
+      )
+    ],
+    asked: { question: `And then? ${"more ".repeat(900)}`, session_id: "s" },
+    before: "knots ".repeat(1_200),
+    config: { contextWindow: 4_000 }
+  }
+}
+
+const post = Effect.fnUntraced(function* (asked: unknown, says?: Kind["says"], at?: string) {
+  const inbox = yield* Inbox
+  const reading = yield* TestKit.post(asked)
+  const { plan_id } = reading
+  let isSaid = false
+  let task = yield* Given.newTask
+  const hear = (frames: typeof reading.frames) =>
+    Stream.runForEach(frames, (frame) => {
+      if (typeof frame === "string") return Effect.void
+      task = TaskId.make(/"task_id":"([^"]+)"/.exec(frame.payload)?.[1] ?? task)
+      if (frame.event !== at || isSaid || says === undefined) return Effect.void
+      isSaid = true
+      return Effect.orDie(inbox.accept({ caller: anonymous, isAdmin: false }, plan_id, says(task)))
+    })
+  yield* hear(reading.frames)
+  const { state } = yield* (yield* PlanStore).get(anonymous, plan_id)
+  if (state === "waiting" || state === "running")
+    yield* hear((yield* (yield* PlanStreams).read(anonymous, plan_id, 0)).frames)
+  return plan_id
+})
+
+/** Runs a plan of this kind, and gives its record as it is exported. */
+const recorded = Effect.fnUntraced(function* ({ asked, at, before, config = {}, says, script }: Kind) {
+  return yield* Effect.gen(function* () {
+    if (before !== undefined) yield* Effect.orDie(running(post({ question: before, session_id: "s" })))
+    const plan = yield* running(post(asked, says, at))
+    const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
+    const lines = yield* PlanExport.linesOf(stores, anonymous, plan)
+    const [recording] = read(Buffer.from(lines.map((line) => JSON.stringify(line)).join("\n")))
+    assert(recording !== undefined)
+    return recording
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(
+      TestKit.layer({ script, config, disturb: () => ({ isDurable: true }) }).pipe(
+        Layer.provide([Layer.succeed(LocalTools, [look]), Layer.succeed(SchemaChecks, inPlace)])
+      )
+    )
+  )
+})
+
+const running = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(effect)
+    yield* TestKit.pass("40 seconds", "250 millis")
+    return yield* Fiber.join(fiber)
+  })
+
+const replayed = (recording: PlanRecording) => Effect.promise(() => replay(recording))
+
+describe("a plan that is run again", () => {
+  it.effect.each(Object.entries(kinds))("is the same: it %s", ([, kind]) =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kind)
+      assert.isAbove(recording.frames.length, 3)
+      assert.deepStrictEqual(yield* replayed(recording), { _tag: "Same" })
+    })
+  )
+
+  const kindOf = (name: string): Kind => kinds[name] ?? assert.fail(name)
+
+  it.effect("is named at its first step where this version asks something else", () =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kindOf("calls tools side by side"))
+      const other = (text: string) => text.replace('"description":"Looks"', '"description":"Looks far"')
+      const texts = new Map(Array.from(recording.texts, ([digest, text]) => [digest, other(text)]))
+      const { attempts } = recording
+      const changed = yield* replayed({ ...recording, texts })
+      assert(changed._tag === "Different")
+      assert.deepStrictEqual([changed.step, changed.what], [1, "prompt"])
+      assert.deepStrictEqual(changed.recorded, attempts[0]?.prompt)
+    })
+  )
+
+  it.effect("is named where it makes other calls, obeys another limit, or ends otherwise", () =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kindOf("calls tools side by side"))
+      const calls = recording.attempts.map((attempt) => ({
+        ...attempt,
+        parts: attempt.parts.filter(
+          (part) => typeof part === "number" || part._tag !== "ToolCall" || !part.arguments.includes("fast")
+        )
+      }))
+      const fewer = yield* replayed({ ...recording, attempts: calls })
+      assert(fewer._tag === "Different")
+      assert.deepStrictEqual([fewer.step, fewer.what], [1, "task.finished"])
+
+      const retrying = yield* recorded(kindOf("retries, and retracts"))
+      const texts = new Map(
+        Array.from(retrying.texts, ([digest, text]) => [digest, text.replace('"max_retries":3', '"max_retries":1')])
+      )
+      const limited = yield* replayed({ ...retrying, texts })
+      assert(limited._tag === "Different")
+      assert.deepStrictEqual([limited.step, limited.what], [1, "error"])
+
+      const frames = retrying.frames.map((frame) =>
+        frame.event === "final" ? { ...frame, data: { ...frame.data, text: "Left." } } : frame
+      )
+      const ended = yield* replayed({ ...retrying, frames })
+      assert(ended._tag === "Different")
+      assert.strictEqual(ended.what, "final")
+    })
+  )
+
+  it.effect("is refused where its record lacks what it depended on", () =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kindOf("answers in pieces"))
+      const impossible = yield* replayed({ ...recording, begins: [] })
+      assert.strictEqual(impossible._tag, "Impossible")
+      assert.strictEqual((yield* replayed({ ...recording, texts: new Map() }))._tag, "Impossible")
+    })
+  )
+})
