@@ -18,6 +18,35 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
         : SchemaIssue.defaultLeafHook(issue)
 })
 
+/** How far a value is from a schema: by the fields that the schema does not know, and then by those that it misses. */
+const distanceOf = (issue: SchemaIssue.Issue): number => {
+  if (issue._tag === "UnexpectedKey") return 1_000
+  if (issue._tag === "MissingKey") return 1
+  if ("issues" in issue) return issue.issues.reduce((sum, one) => sum + distanceOf(one), 0)
+  return "issue" in issue ? distanceOf(issue.issue) : 0
+}
+
+/** Of what a value may be, what it was meant to be: of the others its own fields would be unknown, and theirs missing. */
+const meantBy = (issue: SchemaIssue.Issue): SchemaIssue.Issue => {
+  switch (issue._tag) {
+    case "AnyOf": {
+      const least = Math.min(...issue.issues.map(distanceOf))
+      const meant = issue.issues.filter((one) => distanceOf(one) === least)
+      return new SchemaIssue.AnyOf(issue.ast, meant.map(meantBy))
+    }
+    case "Composite": {
+      const [first, ...others] = issue.issues
+      return new SchemaIssue.Composite(issue.ast, [meantBy(first), ...others.map(meantBy)])
+    }
+    case "Pointer":
+      return new SchemaIssue.Pointer(issue.path, meantBy(issue.issue))
+    case "Encoding":
+      return new SchemaIssue.Encoding(issue.ast, meantBy(issue.issue))
+    default:
+      return issue
+  }
+}
+
 /** `["agents", 0, "a name"]` as `agents[0]["a name"]`. */
 export const formatPath = (path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>((text, key) => {
@@ -29,7 +58,7 @@ export const formatPath = (path: ReadonlyArray<PropertyKey>): string =>
 
 /** What is wrong, field by field, without the values: they may be secrets. */
 export const fromSchema = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
-  format(error.issue).issues.map(({ path: segments = [], message }) => {
+  format(meantBy(error.issue)).issues.map(({ path: segments = [], message }) => {
     const keys = segments.map((segment) => (typeof segment === "object" ? segment.key : segment))
     const path = formatPath(keys)
     return { path, message: command.test(path) ? noCommand : message }

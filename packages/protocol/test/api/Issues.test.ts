@@ -1,3 +1,4 @@
+import { When } from "@bowline/domain/unstable/schedule/Schedule"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
@@ -42,6 +43,20 @@ describe("Issues", () => {
         "questoin: Unknown field"
       ]
     )
+  })
+
+  it("names of several shapes only what is wrong with the one that is meant", () => {
+    const decode = decodeJson(When)
+    const wrong = (body: unknown) =>
+      Result.match(decode(JSON.stringify(body)), {
+        onSuccess: () => [],
+        onFailure: (issues) => issues.map(({ message, path }) => `${path}: ${message}`)
+      })
+    assert.deepStrictEqual(wrong({ cron: "0 9 * * *" }), ["time_zone: This field is required"])
+    assert.deepStrictEqual(wrong({ every_ms: "1h" }), ["every_ms: Expected number"])
+    assert.deepStrictEqual(wrong({ at: "2026-01-02T03:04:05Z", time_zone: "UTC" }), ["time_zone: Unknown field"])
+    assert.include(wrong({}), "at: This field is required")
+    assert.lengthOf(wrong("0 9 * * *"), 1)
   })
 
   it("repeats no value of the body: it may be a secret", () => {
