@@ -35,7 +35,9 @@ const daysOf = Effect.fnUntraced(function* (given: { readonly from?: string; rea
   const first = Date.parse(to) - Duration.toMillis(Duration.days(usualDays - 1))
   const from = given.from ?? fromMillis(Math.max(first, 0)).slice(0, 10)
   if (from <= to) return { from, to }
-  return yield* new InvalidRequest({ issues: [{ path: ["from"], message: `Expected a day up to ${to}, which is to` }] })
+  return yield* new InvalidRequest({
+    issues: [{ path: ["from"], message: `Expected a day that is not behind to, ${to}` }]
+  })
 })
 
 /** Shows callers what has become of their plans and what those have used, and admins what has become of everybody's. */

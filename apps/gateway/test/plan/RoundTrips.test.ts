@@ -79,10 +79,11 @@ const begin = Effect.fnUntraced(function* (environment: Readonly<Record<string, 
   return ask
 })
 
-/** Without the sweeps at the start of the gateway: the end of a transaction that began before, and what is left of files. */
+/** Without what the gateway does beside plans: the end of a transaction that began before, what is left of files, schedules that are due. */
 const withinPlan = (log: ReadonlyArray<string>) =>
   log.filter(
-    (name, place) => !name.includes("file_chunks") && (name !== "COMMIT" || log.lastIndexOf("BEGIN", place) >= 0)
+    (name, place) =>
+      !/file_chunks|from schedules/.test(name) && (name !== "COMMIT" || log.lastIndexOf("BEGIN", place) >= 0)
   )
 
 /** What a plan asks besides batches, before its provider is asked. Batches are written side by side with that. */

@@ -1,3 +1,4 @@
+import { addCost } from "@bowline/domain/plan/Usage"
 import { type PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, Latch, Layer, Option, Result } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
@@ -55,7 +56,7 @@ const makeResume = Effect.gen(function* () {
       for (let after = 0; ;) {
         const frames = yield* framesBehind(store, plan_id, after)
         const last = frames.at(-1)
-        if (last === undefined) return sum
+        if (last === undefined) return addCost(0, sum) ?? 0
         for (const { data, event } of frames.map(toEvent)) if (event === "usage") sum += data.cost_usd ?? 0
         after = last.seq
       }

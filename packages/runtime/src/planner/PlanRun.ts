@@ -274,7 +274,7 @@ export class PlanRun {
     const used = this.#step?.takeUsage()
     if (used === undefined) return
     const { step, attempt, model, usage, cost_usd } = used
-    this.#knownCost += cost_usd ?? 0
+    this.#knownCost = Usage.addCost(this.#knownCost, cost_usd ?? 0) ?? 0
     this.count({
       usage: Usage.add(this.#counts.usage, usage),
       cost_usd: Usage.addCost(this.#counts.cost_usd, cost_usd)

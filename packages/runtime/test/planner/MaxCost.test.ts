@@ -46,6 +46,17 @@ describe("max_cost_usd", () => {
     })
   )
 
+  it.effect("adds up without the noise of binary fractions", () =>
+    Effect.gen(function* () {
+      // Eight times 0.1 is less than 0.8 there.
+      const config = { models: () => overrides([["scripted/model", { price: { input: 100, output: 0 } }]]) }
+      const tenth = usage({ input_tokens: 1_000 })
+      const script = (asked: Asked) => busy(asked).map((move) => (move === spends ? tenth : move))
+      const { events } = yield* ask({ max_cost_usd: 0.8 }, { config, script })
+      assert.deepInclude(single(events, "final"), { stop_reason: "max_cost", steps: 9 })
+    })
+  )
+
   it.effect(
     "ends the plan in budget_exceeded where the next request alone may cost more, with its longest answer",
     () =>
