@@ -111,6 +111,6 @@ describe("webhooks of two gateways with one Postgres", () => {
         }
         assert.isAtLeast((yield* plansOf).length, rounds)
       }).pipe(Effect.provide(LoopbackNetwork.layer)),
-    300_000
+    3_600_000
   )
 })
