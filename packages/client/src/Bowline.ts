@@ -12,13 +12,22 @@ import {
   type Signal,
   type System
 } from "./Requests.ts"
-import type { Compacted, Message, Plan, PlanRequest, PlanState, PlanSummary, Preset, Session } from "./Wire.ts"
+import type { Compacted, Message, Plan, PlanRequest, PlanState, PlanSummary, Session } from "./Wire.ts"
 import type { Approval, PendingApproval, Waiting } from "./InboxWire.ts"
 import type { Firing, NewSchedule, Schedule, ScheduleChange } from "./ScheduleWire.ts"
-import type { Credential, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
+import type { Credential, ListedSession, McpServerStatus, Overview, Peer, Preset, Spending } from "./OperatorWire.ts"
 
 export type { AcceptedEntry, Approval, NewEntry, PendingApproval, Waiting } from "./InboxWire.ts"
-export type { Credential, Feedback, ListedSession, McpServerStatus, Overview, Peer, Spending } from "./OperatorWire.ts"
+export type {
+  Credential,
+  Feedback,
+  ListedSession,
+  McpServerStatus,
+  Overview,
+  Peer,
+  Preset,
+  Spending
+} from "./OperatorWire.ts"
 export type { Firing, NewSchedule, Schedule, ScheduleChange, SchedulePlan, When } from "./ScheduleWire.ts"
 export { BowlineError, type Issue } from "./BowlineError.ts"
 export type { PlanStream, Said } from "./PlanStream.ts"
@@ -50,7 +59,6 @@ export type {
   PlanRequest,
   PlanState,
   PlanSummary,
-  Preset,
   Session,
   Stage,
   TaskState,

@@ -21,6 +21,14 @@ export interface ListedSession {
   readonly last_plan: { readonly plan_id: string; readonly state: PlanState; readonly stage: Stage | null } | null
 }
 
+export interface Preset {
+  readonly name: string
+  readonly description: string | null
+  readonly agents: ReadonlyArray<string>
+  readonly mcp_servers: ReadonlyArray<string>
+  readonly model: string
+}
+
 export interface Credential {
   readonly id: string
   readonly provider: string

@@ -30,7 +30,7 @@ export interface Firing {
   readonly reason: string | null
 }
 
-export type SchedulePlan = PlanRequest & { readonly session?: "new" | "same" }
+export type SchedulePlan = Omit<PlanRequest, "question"> & { readonly question: string; readonly session?: "new" | "same" }
 
 export interface NewSchedule {
   readonly name: string

@@ -147,6 +147,15 @@ export type MessagePart =
     readonly name?: string
     readonly url: string
   }
+  | {
+    readonly type: "file"
+    readonly file_id: string
+    readonly media_type: string
+    readonly name: string
+    readonly bytes: number
+    readonly width: number | null
+    readonly height: number | null
+  }
 
 export interface Compacted {
   readonly summary: string
@@ -156,7 +165,17 @@ export interface Compacted {
 }
 
 export interface PlanRequest {
-  readonly question: string
+  readonly question: 
+    | string
+    | ReadonlyArray<
+      | { readonly type: "text"; readonly text: string }
+      | { readonly type: "file"; readonly file_id: string }
+      | {
+        readonly type: "file"
+        readonly data: string
+        readonly media_type: string
+        readonly name?: string
+      }>
   readonly session_id?: string
   readonly preset?: string
   readonly call?: {
@@ -301,14 +320,6 @@ export interface Message {
   readonly plan_id: string
   readonly created_at: string
   readonly compacted: boolean
-}
-
-export interface Preset {
-  readonly name: string
-  readonly description: string | null
-  readonly agents: ReadonlyArray<string>
-  readonly mcp_servers: ReadonlyArray<string>
-  readonly model: string
 }
 
 /** What every payload has. */

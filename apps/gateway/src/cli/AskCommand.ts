@@ -22,6 +22,10 @@ const parameters = {
     Flag.filterMap(toAgent, () => "Expected name=url"),
     Flag.atLeast(0)
   ),
+  file: Flag.String("file").pipe(
+    Flag.withDescription("A file that belongs to the question, by its path; may be given several times"),
+    Flag.atLeast(0)
+  ),
   session: Flag.String("session").pipe(
     Flag.withDescription("Your name of the session that the question belongs to"),
     Flag.optional
@@ -39,6 +43,7 @@ const cancelTimeout = "3 seconds"
 interface Question {
   readonly question: Option.Option<string>
   readonly agent: ReadonlyArray<{ readonly name: string; readonly endpoint: string }>
+  readonly file: ReadonlyArray<string>
   readonly session: Option.Option<string>
   readonly preset: Option.Option<string>
   readonly json: boolean
@@ -58,9 +63,15 @@ const readQuestion = Effect.fnUntraced(function* (given: Option.Option<string>) 
   return text.trimEnd()
 })
 
-const toRequest = Effect.fnUntraced(function* ({ agent, preset, question, session }: Question) {
+const toRequest = Effect.fnUntraced(function* (
+  gateway: GatewayClient.GatewayClient,
+  { agent, file, preset, question, session }: Question
+) {
+  const text = yield* readQuestion(question)
+  const stored = yield* Effect.forEach(file, (path) => GatewayClient.upload(gateway, path))
+  const parts = stored.map(({ file_id }) => ({ type: "file" as const, file_id }))
   return {
-    question: yield* readQuestion(question),
+    question: parts.length === 0 ? text : [{ type: "text" as const, text }, ...parts],
     agents: agent,
     ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) }),
     ...Option.match(preset, { onNone: () => ({}), onSome: (preset) => ({ preset }) })
@@ -73,8 +84,8 @@ const unconfirmed = ({ planId }: PlanView): string =>
     : `Interrupted, and the gateway has not confirmed the cancel: try bowline cancel ${planId}`
 
 const run = Effect.fnUntraced(function* (question: Question) {
-  const payload = yield* toRequest(question)
   const gateway = yield* GatewayClient.make
+  const payload = yield* toRequest(gateway, question)
   const frames = gateway.client.plan(payload, { idempotencyKey: (yield* UuidGenerator)() })
   const seen = Watch.nothing()
   const display = yield* Watch.display(gateway, seen, { asks: true, printsText: !question.json })

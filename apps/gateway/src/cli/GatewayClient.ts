@@ -1,6 +1,7 @@
 import type { Bowline, StreamEvent } from "@bowline/client"
+import { createBowline } from "@bowline/client/files"
 import { BowlineClient, BowlineError } from "@bowline/client/effect"
-import { Effect, Queue, Schedule } from "effect"
+import { Effect, Queue, Redacted, Schedule } from "effect"
 import * as ClientConfig from "./ClientConfig.ts"
 import { Ended, failed, misconfigured, reasonOf } from "./Ended.ts"
 
@@ -23,7 +24,8 @@ export const make = Effect.gen(function* () {
     schedule: backoff,
     onEvent: (event) => void Queue.offerUnsafe(streamEvents, event)
   })
-  return { url, client, streamEvents }
+  const { files } = createBowline({ baseUrl: url, apiKey: apiKey && Redacted.value(apiKey) })
+  return { url, client, files, streamEvents }
 })
 
 /** A refusal of the gateway, and not of something else at its address. */
@@ -55,6 +57,14 @@ export const explain = (url: string, error: BowlineError | Ended): Ended => {
   }
   return failed(`What answers at ${url} is not a gateway of this version. Name a gateway with BOWLINE_URL`)
 }
+
+/** Stores the file of this path. */
+export const upload = ({ files, url }: GatewayClient, path: string) =>
+  Effect.tryPromise({
+    try: (signal) => files.upload(path, { signal }),
+    catch: (error) =>
+      error instanceof BowlineError ? explain(url, error) : failed(`Cannot read ${path}: ${reasonOf(error)}`)
+  })
 
 /** Asks the gateway that the environment names. */
 export const request = <A>(ask: (bowline: Bowline, options: { readonly signal: AbortSignal }) => Promise<A>) =>

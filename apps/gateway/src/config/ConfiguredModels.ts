@@ -57,6 +57,8 @@ export const choose = (
 
 const toModel = ({
   context_window,
+  input,
+  max_image_bytes,
   output_limit,
   price,
   reasoning,
@@ -65,6 +67,8 @@ const toModel = ({
 }: FileModel): Partial<ModelTable.Model> => ({
   ...(context_window === undefined ? {} : { contextWindow: context_window }),
   ...(output_limit === undefined ? {} : { outputLimit: output_limit }),
+  ...(input === undefined ? {} : { input }),
+  ...(max_image_bytes === undefined ? {} : { maxImageBytes: max_image_bytes }),
   ...(reasoning === undefined ? {} : { isReasoning: reasoning }),
   ...(structured_output === undefined ? {} : { structuredOutput: structured_output }),
   ...(refuses === undefined ? {} : { refuses }),

@@ -50,12 +50,15 @@ export class Refused extends Data.TaggedError("Refused")<{
 /** A longer list helps nobody, and a body can have thousands of wrong fields. */
 const maxIssues = 100
 
-export const invalid = (all: ReadonlyArray<Issue>): Refused => {
+export const invalid = (
+  all: ReadonlyArray<Issue>,
+  code: "invalid_request" | "unsupported_input" = "invalid_request"
+): Refused => {
   const issues = all.slice(0, maxIssues)
   const fields = [...new Set(issues.map(({ path }) => path))].filter((path) => path !== "")
   const detail = fields.length === 0 ? issues.map(({ message }) => message).join(". ") : `Wrong: ${fields.join(", ")}`
   const rest = all.length - issues.length
-  return new Refused({ code: "invalid_request", detail, issues, ...(rest > 0 && { issues_left_out: rest }) })
+  return new Refused({ code, detail, issues, ...(rest > 0 && { issues_left_out: rest }) })
 }
 
 /** What is wrong, in one line: of many issues the first ten. */
@@ -136,7 +139,10 @@ export const toRefused = (refusal: Refusal): Refused => {
     case "Refused":
       return refusal
     case "InvalidRequest":
-      return invalid(refusal.issues.map(({ path, message }) => ({ path: formatPath(path), message })))
+      return invalid(
+        refusal.issues.map(({ path, message }) => ({ path: formatPath(path), message })),
+        refusal.code
+      )
     case "HopsExceeded":
       return new Refused({ code: "hops_exceeded", detail: refusal.message })
     case "SessionBusy":

@@ -1,9 +1,11 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import { AskBody } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
@@ -52,7 +54,14 @@ export const layer = HttpApiBuilder.group(
     const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
-    const readRequest = readSentJson(PlanBody, maxBody)
+    const readRequest = readSentJson(AskBody, maxBody)
+    const takeIn = yield* QuestionFiles.make
+    /** The request as plans have it: its files are stored, and nothing else has their bytes from here on. */
+    const withFiles = Effect.fnUntraced(function* (caller: CallerName, value: AskBody, sent: unknown) {
+      if (typeof value.question === "string") return { request: { ...value, question: value.question }, sent }
+      const whole = yield* takeIn(caller, value.question)
+      return { request: { ...value, ...whole }, sent: Object.assign({}, sent, whole) }
+    })
 
     const start = Effect.fnUntraced(function* ({ headers, request }: Question) {
       const caller = yield* Caller
@@ -62,8 +71,7 @@ export const layer = HttpApiBuilder.group(
       const same = key === undefined ? undefined : idempotency(key, sent)
       const reading = yield* streams.start({
         caller,
-        request: value,
-        sent,
+        ...(yield* withFiles(caller, value, sent)),
         route,
         idempotency: same
       })
@@ -75,8 +83,9 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("check", ({ headers, request }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const { value } = yield* readRequest(request)
-          yield* streams.check({ caller, request: value, route: PlanArrival.routeOf(headers) })
+          const { sent, value } = yield* readRequest(request)
+          const { request: asked } = yield* withFiles(caller, value, sent)
+          yield* streams.check({ caller, request: asked, route: PlanArrival.routeOf(headers) })
           return HttpServerResponse.empty({ status: 204 })
         }).pipe(answer)
       )

@@ -51,6 +51,22 @@ describe("bowline ask", () => {
     })
   )
 
+  it.live("asks about files, and says which one cannot be read or is refused", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "knot.txt": "left over right", "fake.png": "no picture" })
+      const { url } = yield* start((asked) => [say(JSON.stringify(asked.messages.at(-1)))])
+      const { code, stdout } = yield* (yield* ask(url, "What?", "--file", join(folder, "knot.txt"))).ended
+      assert.strictEqual(code, 0)
+      assert.match(stdout, /What\?.*\[file knot\.txt, text\/plain, file_.*left over right/)
+      const away = yield* (yield* ask(url, "What?", "--file", join(folder, "away.txt"))).ended
+      assert.match(away.stderr, /^Cannot read .*away\.txt: .*\n$/)
+      const limited = yield* start([], { BOWLINE_MAX_FILE: "5" })
+      const refused = yield* (yield* ask(limited.url, "What?", "--file", join(folder, "fake.png"))).ended
+      assert.match(refused.stderr, /^payload_too_large: .+\n$/)
+      assert.deepStrictEqual([away.code, refused.code], [1, 1])
+    })
+  )
+
   it.live("says once, on a line of its own, why there is no answer, and fails", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* start([[error(401, { message: "no such key" })]])

@@ -1,6 +1,6 @@
 import type { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
-import type { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import type { AskBody } from "@bowline/domain/plan/PlanRequest"
 import type { NewEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
@@ -54,7 +54,7 @@ describe("Wire", () => {
   })
 
   it("has types that equal those of the schemas both ways", () => {
-    same<Wire.PlanRequest, (typeof PlanBody)["Encoded"]>().bothWays(true)
+    same<Wire.PlanRequest, (typeof AskBody)["Encoded"]>().bothWays(true)
     same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
     same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
     same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)

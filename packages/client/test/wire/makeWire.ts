@@ -201,14 +201,19 @@ const renderFrames = ({ anyOf = [], oneOf = anyOf }: JsonSchema): string => {
 
 /** What a type has beside its base. */
 const renderAddition = (base: string, { properties = {}, ...schema }: JsonSchema): string => {
-  const [, { properties: known = {} } = {}] = named.find(([name]) => name === base) ?? []
+  const known: Readonly<Record<string, JsonSchema>> = named.find(([name]) => name === base)?.[1].properties ?? {}
   const isOwn = ([name]: readonly [string, JsonSchema]): boolean => !(name in known)
   const [own, rest] = [
     Object.entries(properties).filter(isOwn),
     Object.entries(properties).filter((one) => !isOwn(one))
   ]
-  if (render({ ...schema, properties: Object.fromEntries(rest) }) !== base) throw new Error(`It is no ${base}`)
-  return `${base} & ${renderWhole({ ...schema, properties: Object.fromEntries(own) })}`
+  const narrower = rest.filter(([name, value]) => render(value) !== render(known[name] ?? {}))
+  const ofBase = Object.fromEntries(rest)
+  for (const [name] of narrower) Object.assign(ofBase, { [name]: known[name] })
+  if (render({ ...schema, properties: ofBase }) !== base) throw new Error(`It is no ${base}`)
+  const names = narrower.map(([name]) => JSON.stringify(name)).join(" | ")
+  const inherited = names === "" ? base : `Omit<${base}, ${names}>`
+  return `${inherited} & ${renderWhole({ ...schema, properties: Object.fromEntries([...narrower, ...own]) })}`
 }
 
 const declare = (name: string, schema: JsonSchema): string => {
@@ -230,6 +235,7 @@ const own: Readonly<Record<string, ReadonlyArray<string>>> = {
     "Peer",
     "McpServerStatus",
     "Overview",
+    "Preset",
     "NewKey",
     "IssuedKey",
     "ShownKey",

@@ -2,6 +2,7 @@ import { Effect, Schema, Struct } from "effect"
 import { Asker } from "../caller/IssuedKey.ts"
 import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
+import { GivenQuestion, QuestionPart, QuestionText } from "../file/QuestionPart.ts"
 import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 import { ToolEffect } from "../tool/TaskState.ts"
@@ -138,7 +139,7 @@ export type Legs = typeof Legs.Type
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name.
+ * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With `question_parts` the question has files: `question` is what its parts say as one text. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name.
  *
  * @example
  * ```ts
@@ -160,10 +161,8 @@ export type Legs = typeof Legs.Type
  * ```
  */
 export const PlanRequest = Schema.Struct({
-  question: Schema.String.check(
-    Schema.makeFilter((text) => text.trim() !== "" || "Expected a question that is not blank"),
-    Schema.isMaxLength(200_000)
-  ),
+  question: QuestionText,
+  question_parts: Schema.optionalKey(Schema.Array(QuestionPart)),
   session_id: Schema.optionalKey(ExternalSessionId),
   preset: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 64))),
   instructions: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(200_000))),
@@ -208,8 +207,13 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs", "asker"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs", "asker", "question_parts"])
 )
+export type PlanBody = typeof PlanBody.Type
+
+/** The same, with a question that may have files. Who takes it in stores them, and makes a `PlanBody` with `question_parts` of it. */
+export const AskBody = PlanBody.mapFields(Struct.assign({ question: GivenQuestion }))
+export type AskBody = typeof AskBody.Type
 
 /** A request that says how its plan is run. */
 export interface ResolvedRequest extends PlanRequest {

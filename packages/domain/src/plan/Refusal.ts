@@ -30,6 +30,8 @@ export class NotFound extends Data.TaggedError("NotFound")<{
 /** A well-formed request that asks for something that does not exist or is not allowed. `path` leads to the field. */
 export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }>
+  /** Of a question whose files no model takes. */
+  readonly code?: "unsupported_input"
 }> {}
 
 /** The caller has sent another body with the same `Idempotency-Key`. */
@@ -90,10 +92,15 @@ export class NotAccepting extends Data.TaggedError("NotAccepting")<{ readonly co
   }
 }
 
-/** What a file is refused for. */
-export type FileObstacle = "payload_too_large" | "quota_exceeded" | "media_type_mismatch" | "invalid_file"
+/** What a file is refused for. Only `file_in_use` may pass. */
+export type FileObstacle =
+  | "payload_too_large"
+  | "quota_exceeded"
+  | "media_type_mismatch"
+  | "invalid_file"
+  | "file_in_use"
 
-/** A file is not taken. */
+/** A file is not taken, or not deleted. */
 export class FileRefused extends Data.TaggedError("FileRefused")<{
   readonly code: FileObstacle
   readonly message: string

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { FileId } from "../file/StoredFile.ts"
 import { PlanId } from "../plan/Plan.ts"
 import { TaskId, TaskState } from "../tool/TaskState.ts"
 
@@ -8,20 +9,35 @@ export const MessageId = Schema.String.check(
 ).pipe(Schema.brand("MessageId"))
 export type MessageId = typeof MessageId.Type
 
+const MediaType = Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9.+-]*\/[a-z0-9][a-z0-9.+-]*$/))
+
 const file = {
   type: Schema.tag("file"),
-  media_type: Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9.+-]*\/[a-z0-9][a-z0-9.+-]*$/)),
+  media_type: MediaType,
   name: Schema.optionalKey(Schema.NonEmptyString)
 }
 
+/** A file of the caller that is stored apart: what it is, without its bytes. `width` and `height` are those of an image, else null. */
+export const FileReference = Schema.Struct({
+  type: Schema.tag("file"),
+  file_id: FileId,
+  media_type: MediaType,
+  name: Schema.String,
+  bytes: Schema.Int,
+  width: Schema.NullOr(Schema.Int),
+  height: Schema.NullOr(Schema.Int)
+})
+export type FileReference = typeof FileReference.Type
+
 /**
- * A file that came with a question: its content in base64, or where it can be fetched, and never both. `media_type` is in lower
+ * A file that came with a question: its content in base64, where it can be fetched, or a stored one by its id, and only one of them. `media_type` is in lower
  * case and without parameters, as `image/png`.
  */
 export const FilePart = Schema.Union(
   [
     Schema.Struct({ ...file, data: Schema.NonEmptyString.check(Schema.isBase64()) }),
-    Schema.Struct({ ...file, url: Schema.String.check(Schema.isPattern(/^https?:\/\/\S+$/)) })
+    Schema.Struct({ ...file, url: Schema.String.check(Schema.isPattern(/^https?:\/\/\S+$/)) }),
+    FileReference
   ],
   { mode: "oneOf" }
 )

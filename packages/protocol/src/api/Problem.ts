@@ -6,6 +6,7 @@ import { HttpApiSchema } from "effect/http-api"
 export const problems = {
   invalid_request: { status: 400, retryable: false, title: "The request is not valid" },
   invalid_file: { status: 400, retryable: false, title: "The file is not valid" },
+  unsupported_input: { status: 400, retryable: false, title: "No model takes this file" },
   unauthorized: { status: 401, retryable: false, title: "A valid key is required" },
   forbidden: { status: 403, retryable: false, title: "Not for this caller" },
   not_found: { status: 404, retryable: false, title: "Not found" },
@@ -19,6 +20,7 @@ export const problems = {
   entry_taken: { status: 409, retryable: false, title: "The entry was taken" },
   inbox_full: { status: 409, retryable: true, title: "The inbox is full" },
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
+  file_in_use: { status: 409, retryable: true, title: "A plan has the file" },
   quota_exceeded: { status: 409, retryable: false, title: "The files are too large together" },
   name_taken: { status: 409, retryable: false, title: "The name is taken" },
   too_many_schedules: { status: 409, retryable: false, title: "The caller has too many schedules" },
@@ -108,6 +110,11 @@ export const NameTaken = of("NameTaken", "Another schedule of the caller has the
 export const EventsExpired = of("EventsExpired", "The plan is over for longer than its events are kept", [
   "events_expired"
 ])
+export const InvalidQuestion = of("InvalidQuestion", "The request is not valid, or no model takes its files", [
+  "invalid_request",
+  "unsupported_input"
+])
+export const FileInUse = of("FileInUse", "A plan that is not over has the file", ["file_in_use"])
 export const InvalidFile = of("InvalidFile", "The request is not valid, or the file is not", [
   "invalid_request",
   "invalid_file"

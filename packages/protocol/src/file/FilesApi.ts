@@ -4,6 +4,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Authorization } from "../api/Authorization.ts"
 import { pageEnd, pageQuery } from "../api/PageQuery.ts"
 import {
+  FileInUse,
   Internal,
   InvalidFile,
   InvalidRequest,
@@ -62,7 +63,7 @@ export class FilesApi extends HttpApiGroup.make("files")
     HttpApiEndpoint.delete("delete", "/files/:id", {
       params: id,
       success: HttpApiSchema.NoContent,
-      error: [NotFound, ...failures]
+      error: [NotFound, FileInUse, ...failures]
     }).annotate(OpenApi.Summary, "Delete a file")
   )
   .middleware(Authorization)

@@ -1,6 +1,6 @@
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
-import { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import { AskBody } from "@bowline/domain/plan/PlanRequest"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { FeedbackSign } from "@bowline/domain/unstable/plan/Feedback"
 import { SessionId } from "@bowline/domain/session/Session"
@@ -14,6 +14,7 @@ import {
   HopsExceeded,
   IdempotencyConflict,
   Internal,
+  InvalidQuestion,
   InvalidRequest,
   NotFound,
   PayloadTooLarge,
@@ -45,7 +46,7 @@ export const frames = HttpApiSchema.StreamSse({
   })
 })
 
-const example = Schema.decodeSync(PlanBody)({
+const example = Schema.decodeSync(AskBody)({
   question: "What holds under any load and never jams?",
   session_id: "knots",
   agents: [
@@ -95,10 +96,10 @@ export class PlansApi extends HttpApiGroup.make("plans")
   .add(
     HttpApiEndpoint.post("start", "/plan", {
       headers: { ...routeHeaders, "idempotency-key": Schema.optionalKey(IdempotencyKey) },
-      payload: PlanBody.annotate({ identifier: "PlanRequest", examples: [example] }),
+      payload: AskBody.annotate({ identifier: "PlanRequest", examples: [example] }),
       success: [PlanResult, frames],
       error: [
-        InvalidRequest,
+        InvalidQuestion,
         SessionBusy,
         IdempotencyConflict,
         EventsExpired,
@@ -118,9 +119,9 @@ export class PlansApi extends HttpApiGroup.make("plans")
     ),
     HttpApiEndpoint.post("check", "/plan/check", {
       headers: routeHeaders,
-      payload: PlanBody.annotate({ identifier: "PlanRequest", examples: [example] }),
+      payload: AskBody.annotate({ identifier: "PlanRequest", examples: [example] }),
       success: HttpApiSchema.NoContent,
-      error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType, HopsExceeded, ...failures]
+      error: [InvalidQuestion, PayloadTooLarge, UnsupportedMediaType, HopsExceeded, ...failures]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Check a question without asking it",

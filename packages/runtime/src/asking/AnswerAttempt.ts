@@ -17,6 +17,7 @@ import { Assembly } from "./Assembly.ts"
 import type { CredentialPool } from "./CredentialPool.ts"
 import type { Listener } from "./Listener.ts"
 import * as ModelLimits from "./ModelLimits.ts"
+import * as SentFiles from "./SentFiles.ts"
 import * as Target from "./Target.ts"
 
 /** A request to any model: the target adds the model. */
@@ -49,7 +50,11 @@ const samplingOf = ({ sampling }: ModelRequest, facts: Model | undefined) =>
   sampling !== undefined && { sampling: Struct.omit(sampling, refusedOf(sampling, facts)) }
 
 /** Makes single attempts: one request to one target, under the timers of its model. */
-export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
+export const make = (
+  pool: CredentialPool["Service"],
+  config: PlansConfig["Service"],
+  withFiles: ReturnType<typeof SentFiles.make>
+) => {
   /** An attempt that a plan's end cuts off puts its credential aside only if the time of the plan is over, and after a long silence. */
   const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number, listener: Listener) {
     if (!listener.isDeadline()) return
@@ -88,8 +93,16 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
     }
     const cut = (silentMs: number) =>
       silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs, listener)
+    const messages = yield* withFiles(request.messages, facts)
     const ends = Attempt.run(
-      provider.stream({ ...request, ...limitOf(request, facts), ...samplingOf(request, facts), model, facts }),
+      provider.stream({
+        ...request,
+        messages,
+        ...limitOf(request, facts),
+        ...samplingOf(request, facts),
+        model,
+        facts
+      }),
       timers,
       take,
       cut

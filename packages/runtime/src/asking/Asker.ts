@@ -7,12 +7,14 @@ import * as Monotonic from "../process/Monotonic.ts"
 import { type Entry, toldHistory } from "../provider/LegalHistory.ts"
 import type { JsonSchema } from "../provider/Provider.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
+import { FileStore } from "../store/FileStore.ts"
 import * as AnswerAttempt from "./AnswerAttempt.ts"
 import { CredentialPool } from "./CredentialPool.ts"
 import type { Listener } from "./Listener.ts"
 import * as ModelLimits from "./ModelLimits.ts"
 import { leastCached, PromptCache } from "./PromptCache.ts"
 import { Retries, type Subject } from "./Retries.ts"
+import * as SentFiles from "./SentFiles.ts"
 import * as Target from "./Target.ts"
 
 /** The attempts of one step, or of one summary: they share their retries and their numbers. */
@@ -68,8 +70,8 @@ export class Asker extends Context.Service<
       const config = yield* PlansConfig
       const targets = Target.make(pool)
       const settings = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
-      const attemptOf = AnswerAttempt.make(pool, config)
       const prompts = new PromptCache()
+      const attemptOf = AnswerAttempt.make(pool, config, SentFiles.make(yield* FileStore))
 
       /** Schemas that a provider may have refused: each is an object of one plan, whose answers are checked without its provider from then on. */
       const refused = new WeakSet<JsonSchema>()

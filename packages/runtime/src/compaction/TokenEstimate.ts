@@ -1,11 +1,15 @@
-import type { FilePart, MessagePart } from "@bowline/domain/session/Message"
+import type { FilePart, FileReference, MessagePart } from "@bowline/domain/session/Message"
 import { Effect } from "effect"
-import { fileNote, fileText, isImage, isPdf } from "../provider/FileText.ts"
+import { fileNote, fileText, isImage, isImageType, isPdf } from "../provider/FileText.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
 import type { Entry } from "../provider/LegalHistory.ts"
 
 /** Counts the tokens of a text, for a model. */
-export type CountTokens = (text: string) => number
+export interface CountTokens {
+  (text: string): number
+  /** The model, as `provider/model`: images cost differently. */
+  readonly model?: string
+}
 
 /** OpenAI's models with the tokenizer that is used here, o200k. */
 const exact = /(^|[/:])(gpt-(4o|4\.1|4\.5|[5-9]|oss)|chatgpt|o\d)/
@@ -92,21 +96,16 @@ export const forModel = (model: string, tokenizer = load): Effect.Effect<CountTo
   Effect.map(
     Effect.catchDefect(tokenizer, () => Effect.succeed(byLength)),
     (count): CountTokens =>
-      (text) =>
-        Math.ceil(allowance(model) * countText(text, count))
+      Object.assign((text: string) => Math.ceil(allowance(model) * countText(text, count)), { model })
   )
 
 /** Estimates by the length, and rather too many: for text so long that counting it would block the event loop. */
-export const roughly =
-  (model: string): CountTokens =>
-  (text) =>
-    Math.ceil(allowance(model) * byLength(text))
+export const roughly = (model: string): CountTokens =>
+  Object.assign((text: string) => Math.ceil(allowance(model) * byLength(text)), { model })
 
 /** An upper limit for every model, without a tokenizer: a token is at least a byte. */
-export const atMost =
-  (model: string): CountTokens =>
-  (text) =>
-    Math.ceil(allowance(model) * Buffer.byteLength(text))
+export const atMost = (model: string): CountTokens =>
+  Object.assign((text: string) => Math.ceil(allowance(model) * Buffer.byteLength(text)), { model })
 
 /** Tokens around a message, a call or a result. */
 const frame = 8
@@ -126,14 +125,58 @@ interface Countable {
 const total = (count: CountTokens, { texts, tokens }: Countable): number =>
   texts.reduce((sum, text) => sum + count(text), tokens)
 
-const inFile = (file: FilePart): Countable => {
-  if (isImage(file)) return { texts: [], tokens: image }
-  if (!isPdf(file)) return { texts: [fileText(file) ?? fileNote(file)], tokens: 0 }
-  const bytes = "data" in file ? file.data.length * 0.75 : page.bytes
-  return { texts: [], tokens: page.tokens * Math.ceil(bytes / page.bytes) }
+/** What Anthropic counts: an image has at most 1,568 pixels a side, and some 1.15 million together. */
+const byArea = (width: number, height: number): number => {
+  const scale = Math.min(1, 1_568 / Math.max(width, height), Math.sqrt(1_200_000 / (width * height)))
+  return Math.ceil((width * scale * height * scale) / 750)
 }
 
-const inPart = (part: MessagePart): Countable => {
+/** What OpenAI's smaller models count: patches of 32 pixels, at most 1,536 of them. */
+const byPatches = (width: number, height: number, factor: number): number =>
+  Math.ceil(Math.min(1_536, Math.ceil(width / 32) * Math.ceil(height / 32)) * factor)
+
+/** What OpenAI's other models count: tiles of 512 pixels, of an image whose shorter side has 768 at most. */
+const byTiles = (width: number, height: number, base: number, tile: number): number => {
+  const whole = Math.min(1, 2_048 / Math.max(width, height))
+  const scale = whole * Math.min(1, 768 / (Math.min(width, height) * whole))
+  return base + tile * Math.ceil((width * scale) / 512) * Math.ceil((height * scale) / 512)
+}
+
+/** Tokens of an image of this size, as the provider of the model counts them; without a size those of a usual image. */
+export const ofImage = (model: string, width: number | null, height: number | null): number => {
+  if (width === null || height === null) return image
+  const name = model.toLowerCase()
+  if (/gpt-(4\.1|5)-nano/.test(name)) return byPatches(width, height, 2.46)
+  if (/gpt-(4\.1|5)-mini/.test(name)) return byPatches(width, height, 1.62)
+  if (/o4-mini/.test(name)) return byPatches(width, height, 1.72)
+  if (/gpt-5/.test(name)) return byTiles(width, height, 70, 140)
+  if (/gpt-4o-mini/.test(name)) return byTiles(width, height, 2_833, 5_667)
+  if (/(^|[/:])o[134]/.test(name)) return byTiles(width, height, 75, 150)
+  return exact.test(name) ? byTiles(width, height, 85, 170) : byArea(width, height)
+}
+
+/** Of a stored file only its size is known here. A text has rather more bytes for each token. */
+const inReference = (file: FileReference, model: string): Countable => {
+  if (isImageType(file.media_type)) return { texts: [], tokens: ofImage(model, file.width, file.height) }
+  if (file.media_type === "application/pdf") {
+    return { texts: [], tokens: page.tokens * Math.ceil(file.bytes / page.bytes) }
+  }
+  return {
+    texts: [fileNote(file)],
+    tokens: file.media_type.startsWith("text/") ? Math.ceil(file.bytes / tokenBytes) : 0
+  }
+}
+
+const inFile = (file: FilePart, model: string): Countable => {
+  if ("file_id" in file) return inReference(file, model)
+  if (isImage(file)) return { texts: [], tokens: image }
+  const bytes = "data" in file ? file.data.length * 0.75 : page.bytes
+  return isPdf(file)
+    ? { texts: [], tokens: page.tokens * Math.ceil(bytes / page.bytes) }
+    : { texts: [fileText(file) ?? fileNote(file)], tokens: 0 }
+}
+
+const inPart = (part: MessagePart, model = ""): Countable => {
   switch (part.type) {
     case "text":
       return { texts: part.partial === true ? [] : [part.text], tokens: 0 }
@@ -144,14 +187,14 @@ const inPart = (part: MessagePart): Countable => {
     case "tool_result":
       return { texts: [part.content], tokens: frame }
     case "file": {
-      const { texts, tokens } = inFile(part)
+      const { texts, tokens } = inFile(part, model)
       return { texts, tokens: frame + tokens }
     }
   }
 }
 
 /** Tokens of a part in a prompt: 0 for a part that is never sent again. */
-export const ofPart = (count: CountTokens, part: MessagePart): number => total(count, inPart(part))
+export const ofPart = (count: CountTokens, part: MessagePart): number => total(count, inPart(part, count.model))
 
 /** A message, with the tokens of each of its parts. */
 export interface Weighed<out Message extends Entry = Entry> {
@@ -207,7 +250,7 @@ export const weighAll = <Message extends Entry>(
 ): Effect.Effect<ReadonlyArray<Weighed<Message>>> =>
   Effect.forEach(messages, (message) =>
     Effect.map(
-      Effect.forEach(message.parts, (part) => countAll(count, inPart(part))),
+      Effect.forEach(message.parts, (part) => countAll(count, inPart(part, count.model))),
       (parts) => weighed(message, parts)
     )
   )

@@ -254,10 +254,7 @@ export const layerWith = ({
         Context.add(PushStore, makePushStore(memory)),
         Context.add(EffectStore, makeEffectStore(memory)),
         Context.add(FeedbackStore, makeFeedbackStore(memory)),
-        Context.add(
-          FileStore,
-          makeFileStore(() => memory.nextOrdinal())
-        ),
+        Context.add(FileStore, makeFileStore(memory, sessionTtl)),
         Context.add(ScheduleStore, makeScheduleStore(memory)),
         Context.add(OverviewStore, makeOverviewStore(memory)),
         Context.add(InboxStore, makeInboxStore(memory)),

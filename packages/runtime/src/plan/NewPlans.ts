@@ -14,6 +14,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Schema } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
+import * as SentFiles from "../asking/SentFiles.ts"
 import { AskerFacts } from "../config/AskerFacts.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
@@ -306,6 +307,9 @@ const makeCheck = Effect.gen(function* () {
     if (unpriced.length > 0) return yield* new InvalidRequest({ issues: unpriced })
     const request = { ...resolved, ...(Object.keys(asker).length > 0 && { asker }) }
     const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
-    return tooFar === undefined ? { preset, request } : yield* tooFar
+    if (tooFar !== undefined) return yield* tooFar
+    const asks = request.call === undefined
+    const unsupported = asks ? SentFiles.refuse(config, chainOf(request, config), request.question_parts) : undefined
+    return unsupported === undefined ? { preset, request } : yield* unsupported
   })
 })

@@ -24,6 +24,7 @@ import { Inboxes } from "../planner/Inboxes.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
+import { takersOf } from "../asking/SentFiles.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { agentsOf } from "../config/Presets.ts"
 import { emptyInbox, InboxStore, type StoredText } from "../store/InboxStore.ts"
@@ -325,8 +326,9 @@ export const chainOf = ({ preferences }: ResolvedRequest, config: PlansConfig["S
   return [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
 }
 
-/** Those of the plan. A resumed one leaves out the models that have failed already. */
+/** Those of the plan that take its files. A resumed one leaves out the models that have failed already. */
 const modelsOf = ({ request, model }: PlanStart, config: PlansConfig["Service"]): ReadonlyArray<string> => {
   const chain = chainOf(request, config)
-  return chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
+  const left = chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
+  return takersOf(config, left, request.question_parts)
 }

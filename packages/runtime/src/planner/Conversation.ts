@@ -1,5 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { Sampling } from "@bowline/domain/plan/PlanRequest"
+import type { PlanRequest, Sampling } from "@bowline/domain/plan/PlanRequest"
 import type { Message, NewMessage } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -72,10 +72,10 @@ export interface Conversation {
 }
 
 /** The question as the history has it. */
-const questionOf = (plan: PlanId, text: string): NewMessage => ({
+const questionOf = (plan: PlanId, { question, question_parts }: PlanRequest): NewMessage => ({
   message_id: questionId(plan),
   role: "user",
-  parts: [{ type: "text", text }]
+  parts: question_parts ?? [{ type: "text", text: question }]
 })
 
 /** Begins with the first model that can be asked now, if there is one, so that `plan.model` names it. */
@@ -217,7 +217,7 @@ export const begin = Effect.fnUntraced(function* (
   yield* recordBegin(parts, run, { planner, recipes: known }, delimiter, stored, summary)
   yield* recordSources(parts, run, heard)
 
-  const question = questionOf(plan_id, request.question)
+  const question = questionOf(plan_id, request)
   const isAsked = resumed?.isAsked === true
   if (!isAsked) {
     const deadline_at = fromMillis(run.given.deadline)

@@ -2,6 +2,9 @@ import type { Sampling } from "@bowline/domain/plan/PlanRequest"
 import { addCost, type Cost, type Usage } from "@bowline/domain/plan/Usage"
 import data from "./models.json" with { type: "json" }
 
+/** A kind of content that a model may take. */
+export type Input = "text" | "image" | "pdf"
+
 /** What is known of a model. */
 export interface Model {
   /** Tokens of prompt and answer together. */
@@ -14,6 +17,10 @@ export interface Model {
   readonly structuredOutput?: boolean
   /** Fields of `Sampling` that its provider answers with an error. */
   readonly refuses?: ReadonlyArray<string>
+  /** What it takes besides text: text alone, where nothing is said. */
+  readonly input?: ReadonlyArray<Input>
+  /** The largest image that its provider takes, in bytes: 5 MiB, where nothing is said. */
+  readonly maxImageBytes?: number
   /** US dollars for a million tokens. `cached` is for what was read from a cache, where that costs less. */
   readonly price?: { readonly input: number; readonly cached?: number; readonly output: number }
 }
@@ -38,7 +45,13 @@ export const costOf = (usage: Usage, model: Pick<Model, "price"> | undefined): C
   return addCost(0, dollars / 1_000_000)
 }
 
-const models: ReadonlyMap<string, Model> = new Map(Object.entries(data))
+const isInput = (input: string): input is Input => input === "text" || input === "image" || input === "pdf"
+
+const models: ReadonlyMap<string, Model> = new Map(
+  Object.entries<Omit<Model, "input"> & { readonly input?: ReadonlyArray<string> }>(data).map(
+    ([name, { input, ...model }]) => [name, { ...model, ...(input !== undefined && { input: input.filter(isInput) }) }]
+  )
+)
 
 /** `openrouter/anthropic/`; OpenAI's `ft:` of a model that was tuned; Bedrock's `us.anthropic.`. */
 const prefixes = /^(?:.*\/)?(?:ft:)?(?:[a-z]+\.)*/

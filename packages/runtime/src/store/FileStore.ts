@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { FileRefused, type NotFound } from "@bowline/domain/plan/Refusal"
+import { FileRefused, InvalidRequest, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import { Context, type Effect } from "effect"
 import type { Page, PageRequest } from "./Page.ts"
@@ -22,6 +23,20 @@ export const quotaExceeded = (bytes: number): FileRefused =>
     message: `Your files may have ${bytes} bytes together (BOWLINE_FILES_CALLER_QUOTA): delete some first`
   })
 
+/** The files of a question, each once. */
+export const idsOf = (parts: ReadonlyArray<QuestionPart> = []): ReadonlyArray<FileId> =>
+  Array.from(new Set(parts.flatMap((part) => (part.type === "file" ? [part.file_id] : []))))
+
+/** A file of the question was deleted after the question was looked at. */
+export const gone = new InvalidRequest({
+  issues: [{ path: ["question"], message: "A file of the question is no longer there" }]
+})
+
+export const inUse = new FileRefused({
+  code: "file_in_use",
+  message: "A plan that is not over has the file: wait for its end, or cancel it"
+})
+
 /**
  * Files of callers, in chunks. An upload is stored under the id that its file will have, and nobody finds it before `keep`:
  *
@@ -30,7 +45,7 @@ export const quotaExceeded = (bytes: number): FileRefused =>
  *              └─ discard, or silent for too long ─┘
  * ```
  *
- * What is `deleted` is hidden at once, and purged chunk by chunk: by whoever deletes it, or by the sweeper if that process dies. Times are ISO 8601 in UTC.
+ * `PlanStore.create` gives the session of a plan the files of its question: it has them as long as it lives, and a file goes with the last one. What is `deleted` is hidden at once, and purged chunk by chunk: by whoever deletes it, or by the sweeper if that process dies. Times are ISO 8601 in UTC.
  */
 export class FileStore extends Context.Service<
   FileStore,
@@ -65,9 +80,10 @@ export class FileStore extends Context.Service<
     readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<StoredFile>, StorageError>
     /** One chunk of a file, from 0 on. Fails with `NotFound` if the file was deleted meanwhile. */
     readonly chunk: (file: FileId, seq: number) => Effect.Effect<Uint8Array, NotFound | StorageError>
-    readonly delete: (owner: CallerName, id: string) => Effect.Effect<void, NotFound | StorageError>
+    /** Fails with `file_in_use` while a session that has the file has a plan that is not over. */
+    readonly delete: (owner: CallerName, id: string) => Effect.Effect<void, FileRefused | NotFound | StorageError>
     /**
-     * Deletes one small batch of files that are kept no longer, of uploads that are silent, and of what deletions left. Returns whether there may be
+     * Deletes one small batch of files that are kept no longer and that no session has, of uploads that are silent, and of what deletions left. Returns whether there may be
      * more.
      */
     readonly sweep: (now: string) => Effect.Effect<boolean, StorageError>

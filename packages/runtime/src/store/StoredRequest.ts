@@ -1,6 +1,7 @@
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
 import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
 import { Option, Predicate, Record, Result, Schema, Struct } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import { canonicalJson } from "./CanonicalJson.ts"
@@ -194,11 +195,20 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result
 
 const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isObject(json)
 
+/** The question as it was asked, with files by their ids. */
+const withGivenParts = (request: Schema.JsonObject): Schema.JsonObject => {
+  const parts = Option.getOrUndefined(decodeParts(request["question_parts"]))
+  if (parts === undefined) return request
+  const question = parts.map((part) => (part.type === "text" ? part : { type: part.type, file_id: part.file_id }))
+  return Object.assign({}, request, { question })
+}
+const decodeParts = Schema.decodeUnknownOption(Schema.Array(QuestionPart))
+
 /** A stored request as its caller may see it, and send it to `POST /plan` again when the secrets are back in it. */
 export const shown = (request: Schema.Json | null): Plan["request"] =>
   request !== null && isObject(request)
     ? Record.filter(
-        request,
+        withGivenParts(request),
         (_, field) =>
           Object.hasOwn(PlanBody.fields, field) && !(field === "agents" && request["came_without_agents"] === true)
       )

@@ -5,6 +5,7 @@ import { callTool, error, errorChunk, say, think, usage } from "@bowline/testing
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Asker } from "../../src/asking/Asker.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import { type Listener, silent } from "../../src/asking/Listener.ts"
@@ -24,6 +25,7 @@ const provide = (script: Parameters<typeof ScriptedProvider.layer>[0]) =>
     Asker.layer.pipe(
       Layer.provide(CredentialPool.layerProvider),
       Layer.provideMerge(ScriptedProvider.layer(script)),
+      Layer.provide(MemoryStore.layer),
       Layer.provide(PlansConfig.layer({ model }))
     )
   )

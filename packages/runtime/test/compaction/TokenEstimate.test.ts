@@ -1,4 +1,5 @@
 import { TextPart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
@@ -112,6 +113,26 @@ describe("TokenEstimate", () => {
 })
 
 const text = (text: string, more: object = {}) => TextPart.make({ type: "text", text, ...more })
+
+describe("an image", () => {
+  // The examples of the providers' documentation.
+  it.each([
+    ["anthropic/claude-sonnet-4-5", 200, 200, 54],
+    ["anthropic/claude-sonnet-4-5", 1_000, 1_000, 1_334],
+    ["anthropic/claude-sonnet-4-5", 1_092, 1_092, 1_590],
+    ["openai/gpt-4o", 1_024, 1_024, 765],
+    ["openai/gpt-4o", 2_048, 4_096, 1_105],
+    ["openai/gpt-5", 1_024, 1_024, 630],
+    ["openai/gpt-4.1-mini", 1_024, 1_024, 1_659],
+    ["openai/gpt-4.1-mini", 1_800, 2_400, 2_353]
+  ] as const)("costs what its provider counts, within 20 percent: %s, %d by %d", (model, width, height, tokens) => {
+    assert.closeTo(TokenEstimate.ofImage(model, width, height), tokens, 0.2 * tokens)
+    const part = { type: "file", file_id: FileId.make(`file_${"0".repeat(36)}`), name: "a", bytes: 9 } as const
+    const whole = { ...part, media_type: "image/png", width, height }
+    const count = TokenEstimate.roughly(model)
+    assert.closeTo(TokenEstimate.ofPart(count, whole), tokens, 0.2 * tokens + 8)
+  })
+})
 
 describe("weigh", () => {
   const id = TaskId.make("a".repeat(36))

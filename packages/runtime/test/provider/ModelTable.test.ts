@@ -22,12 +22,14 @@ describe("models.json", () => {
       price,
       refuses = [],
       structuredOutput = true,
+      input: takes = ["text"],
       ...others
     } = model
     assert.deepStrictEqual(others, {})
     assert.includeMembers(Object.keys(Sampling.fields), [...refuses])
     assert.notInclude(refuses, "max_tokens")
     assert.isTrue(structuredOutput)
+    assert.include(["text", "text,image", "text,image,pdf"], takes.join())
     assert.isBoolean(isReasoning)
     assert.isTrue(Number.isInteger(contextWindow) && contextWindow >= 4_000 && contextWindow <= 10_000_000)
     assert.isTrue(Number.isInteger(outputLimit) && outputLimit >= 1 && outputLimit <= contextWindow)

@@ -1,7 +1,13 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
-import { type FileFacts, type FileQuota, FileStore, quotaExceeded } from "@bowline/runtime/unstable/store/FileStore"
+import {
+  type FileFacts,
+  type FileQuota,
+  FileStore,
+  inUse,
+  quotaExceeded
+} from "@bowline/runtime/unstable/store/FileStore"
 import { Effect, Layer, Struct } from "effect"
 import { SqlClient } from "effect/sql"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
@@ -21,7 +27,11 @@ type Row = Omit<StoredFile, "bytes" | "created_at" | "expires_at"> & {
   readonly expires_at: Date
 }
 
-const columns = "id as file_id, ordinal, name, media_type, bytes, sha256, width, height, created_at, expires_at"
+/** A file that sessions have is kept as long as the last of them. */
+const columns = `id as file_id, ordinal, name, media_type, bytes, sha256, width, height, created_at,
+  greatest(expires_at, (
+    select max(s.expires_at) from session_files j join sessions s on s.id = j.session_id where j.file_id = files.id
+  )) as expires_at`
 
 const toFile = (row: Row): StoredFile => ({
   ...Struct.omit(row, ["ordinal"]),
@@ -90,6 +100,20 @@ where id = ${file} returning ${sql.literal(columns)}`
   return { file: yield* firstFile(kept), isNew: true }
 })
 
+/** Hides a file from its owner. It is locked first: a plan that gets it meanwhile waits, and finds it gone, or has it before. */
+const hide = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, owner: CallerName, id: string) {
+  const [file] = yield* sql<{ readonly id: FileId }>`
+select id from files where id = ${id} and owner = ${owner} and state = 'kept' for update`
+  if (file === undefined) return yield* notFound
+  const [used] = yield* sql`
+select 1 from session_files j join plans p on p.session_id = j.session_id
+where j.file_id = ${id} and p.state in ('queued', 'running', 'waiting') limit 1`
+  if (used !== undefined) return yield* inUse
+  yield* sql`delete from session_files where file_id = ${id}`
+  yield* sql`update files set state = 'deleted', expires_at = '-infinity' where id = ${id}`
+  return file.id
+})
+
 const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): FileStore["Service"] => ({
   begin: ({ file_id, owner, until }) =>
     withDeadline(sql`
@@ -132,18 +156,17 @@ select data from file_chunks where file_id = ${file} and seq = ${seq}`).pipe(
     ),
   delete: Effect.fnUntraced(function* (owner, id) {
     if (id.includes("\0")) return yield* notFound
-    const [hidden] = yield* withDeadline(sql<{ readonly id: FileId }>`
-update files set state = 'deleted', expires_at = '-infinity'
-where id = ${id} and owner = ${owner} and state = 'kept' returning id`)
-    if (hidden === undefined) return yield* notFound
-    yield* withDeadline(purgeFile(sql, hidden.id), deadlines.long)
+    const hidden = yield* withDeadline(sql.withTransaction(hide(sql, owner, id)))
+    yield* withDeadline(purgeFile(sql, hidden), deadlines.long)
   }),
   sweep: (now) =>
     withDeadline(
       Effect.gen(function* () {
         const expired = yield* sql`
 update files set state = 'deleted', expires_at = '-infinity' where id = any(array(
-  select id from files where expires_at <= ${now} and state <> 'deleted' limit ${filesAtOnce} for update skip locked
+  select id from files f where expires_at <= ${now} and state <> 'deleted'
+    and not exists (select from session_files j where j.file_id = f.id)
+  limit ${filesAtOnce} for update skip locked
 )) returning 1`
         const { files } = yield* purge(sql)
         return expired.length > 0 || files > 0

@@ -71,7 +71,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 42, name: "charges" },
         { migration_id: 43, name: "files" },
         { migration_id: 44, name: "schedules" },
-        { migration_id: 45, name: "records" }
+        { migration_id: 45, name: "records" },
+        { migration_id: 46, name: "session_files" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`

@@ -114,6 +114,7 @@ export interface GivenPlan extends Partial<
   readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
+  readonly question_parts?: ResolvedRequest["question_parts"]
   readonly metadata?: Readonly<Record<string, string>>
   readonly task_message?: TaskMessage
   readonly asker?: ResolvedRequest["asker"]
@@ -126,6 +127,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
   const { owner, external_session_id = null, agents = [], prior_summary = "", created_at = at, ...others } = given
   const request: ResolvedRequest = {
     question: given.question ?? "What is the answer?",
+    ...(given.question_parts !== undefined && { question_parts: given.question_parts }),
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
     mcp_servers: [],

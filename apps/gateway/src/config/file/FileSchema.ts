@@ -17,6 +17,8 @@ const Timer = Schema.optionalKey(duration("1ms"))
 const FileModel = Schema.Struct({
   context_window: Schema.optionalKey(Tokens(100)),
   output_limit: Schema.optionalKey(Tokens(1)),
+  input: Schema.optionalKey(Schema.Array(Schema.Literals(["text", "image", "pdf"]))),
+  max_image_bytes: Schema.optionalKey(Tokens(1)),
   reasoning: Schema.optionalKey(Schema.Boolean),
   structured_output: Schema.optionalKey(Schema.Boolean),
   refuses: Schema.optionalKey(Schema.Array(Schema.Literals(Struct.keys(Struct.omit(Sampling.fields, ["max_tokens"]))))),

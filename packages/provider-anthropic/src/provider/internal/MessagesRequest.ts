@@ -32,6 +32,7 @@ const failed: ReadonlyArray<TaskState> = ["failed", "canceled", "rejected", "tim
 const isThought = ({ type }: Block): boolean => type === "thinking" || type === "redacted_thinking"
 
 const fromFile = (file: FilePart): Block => {
+  if ("file_id" in file) return { type: "text", text: fileNote(file) }
   const title = file.name === undefined ? {} : { title: file.name }
   if (isImage(file) || isPdf(file)) {
     const source =

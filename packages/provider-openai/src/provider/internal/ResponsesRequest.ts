@@ -21,6 +21,7 @@ const nameOf = (file: FilePart): string | undefined => {
 }
 
 const fromFile = (file: FilePart): object => {
+  if ("file_id" in file) return { type: "input_text", text: fileNote(file) }
   if (isImage(file)) return { type: "input_image", image_url: fileUrl(file), detail: "auto" }
   if (!isDocument(file)) return { type: "input_text", text: fileNote(file) }
   if ("url" in file) return { type: "input_file", file_url: file.url }

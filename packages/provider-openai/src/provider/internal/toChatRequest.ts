@@ -9,6 +9,7 @@ const texts = (parts: Entry["parts"]): ReadonlyArray<string> =>
   parts.flatMap((part) => (part.type === "text" && part.partial !== true && part.text !== "" ? [part.text] : []))
 
 const fromFile = (file: FilePart): object => {
+  if ("file_id" in file) return { type: "text", text: fileNote(file) }
   if (isImage(file)) return { type: "image_url", image_url: { url: fileUrl(file) } }
   if (isPdf(file) && "data" in file) {
     return { type: "file", file: { filename: file.name ?? "file.pdf", file_data: fileUrl(file) } }

@@ -3,6 +3,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { ScheduleId } from "@bowline/domain/unstable/schedule/Schedule"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { traceIdOf } from "../../remote/PeerClient.ts"
@@ -15,6 +16,7 @@ import { MemoryBound } from "./MemoryBound.ts"
 import type {
   ChargeRecord,
   ClaimRecord,
+  FileRecord,
   PlanRecord,
   ScheduleRecord,
   SessionRecord,
@@ -40,6 +42,7 @@ export class Memory {
   readonly open = new Map<PlanId, PlanRecord>()
   /** By task and id. */
   readonly pushes = new Map<PlanId, Map<string, PushRecord>>()
+  readonly files = new Map<FileId, FileRecord>()
   /** By owner and id of the tool, also those that have expired. */
   readonly knownTools = new Map<string, KnownTool>()
   /** By owner and key, also those that have expired. */
@@ -77,6 +80,8 @@ export class Memory {
     this.sessions.delete(session.session_id)
     this.#names.delete(nameOf(session.owner, session.session_id))
     if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
+    const others = Array.from(this.sessions.values())
+    for (const id of session.files) if (!others.some(({ files }) => files.has(id))) this.files.delete(id)
     for (const id of session.plans) {
       this.plans.delete(id)
       this.pushes.delete(id)
@@ -242,6 +247,7 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   coveredSeq: 0,
   priors: [],
   coveredPriors: 0,
+  files: new Set(),
   plans: new Set(),
   open: new Set(),
   readers: 0,

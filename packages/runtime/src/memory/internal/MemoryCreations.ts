@@ -1,7 +1,9 @@
 import { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect } from "effect"
 import { fromEvents } from "../../store/EventRow.ts"
+import { gone, idsOf } from "../../store/FileStore.ts"
 import { PlanExists, planOf } from "../../store/Idempotency.ts"
 import type { NewPlan, PlanStore } from "../../store/PlanStore.ts"
 import { newPrior } from "../../store/PriorSummaries.ts"
@@ -75,6 +77,9 @@ export const prepare = Effect.fnUntraced(function* (
   const now = yield* Clock.currentTimeMillis
   const fire = plan.firing === undefined ? undefined : yield* prepareFiring(memory, plan, plan.firing, now)
   const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
+  const files = idsOf(request.question_parts)
+  const isThere = (id: FileId) => memory.files.get(id)?.file !== undefined && memory.files.get(id)?.owner === caller
+  if (!files.every(isThere)) return yield* gone
   return () => {
     memory.add(session)
     if (!memory.replicas.has(plan.replica)) {
@@ -82,6 +87,7 @@ export const prepare = Effect.fnUntraced(function* (
     }
     const dropped = plan.replaces ? dropReplaced(memory, session, plan.echo) : []
     extend(session, plan, prior, createdAt)
+    for (const id of files) session.files.add(id)
     const record = makePlan(memory, plan, session, now)
     const created = known === undefined
     const { external_session_id, session_id } = session

@@ -1,24 +1,24 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type FileRefused, NotFound } from "@bowline/domain/plan/Refusal"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
-import { Effect } from "effect"
-import { type FileStore, quotaExceeded } from "../../store/FileStore.ts"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Duration, Effect } from "effect"
+import { type FileStore, inUse, quotaExceeded } from "../../store/FileStore.ts"
+import type { Memory } from "./Memory.ts"
 import { newestFirst } from "./NewestFirst.ts"
-
-interface FileRecord {
-  readonly ordinal: number
-  readonly owner: CallerName
-  readonly chunks: Array<Uint8Array>
-  /** Until when it is kept, or may be silent. */
-  expires_at: string
-  /** Without it, it is an upload. */
-  file: StoredFile | undefined
-}
 
 const notFound = Effect.fail(new NotFound({ what: "file" }))
 
-export const makeFileStore = (nextOrdinal: () => number): FileStore["Service"] => {
-  const records = new Map<FileId, FileRecord>()
+export const makeFileStore = (memory: Memory, ttl: Duration.Duration): FileStore["Service"] => {
+  const records = memory.files
+  const holders = (id: FileId) => Array.from(memory.sessions.values()).filter(({ files }) => files.has(id))
+  /** A file that sessions have is kept as long as the last of them. */
+  const show = (file: StoredFile): StoredFile => {
+    const ends = holders(file.file_id).map(({ last_active_at, ttlMs }) =>
+      fromMillis(Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl)))
+    )
+    return { ...file, expires_at: [file.expires_at, ...ends].reduce((last, end) => (end > last ? end : last)) }
+  }
   const kept = (owner: CallerName) =>
     Array.from(records.values()).flatMap((record) => {
       const { file, ordinal } = record
@@ -27,12 +27,12 @@ export const makeFileStore = (nextOrdinal: () => number): FileStore["Service"] =
   const findKept = (owner: CallerName, id: string) =>
     Effect.suspend(() => {
       const found = kept(owner).find(({ file }) => file.file_id === id)
-      return found === undefined ? notFound : Effect.succeed(found.file)
+      return found === undefined ? notFound : Effect.succeed(show(found.file))
     })
   return {
     begin: ({ file_id, owner, until }) =>
       Effect.sync(() => {
-        const record = { ordinal: nextOrdinal(), owner, chunks: [], expires_at: until, file: undefined }
+        const record = { ordinal: memory.nextOrdinal(), owner, chunks: [], expires_at: until, file: undefined }
         records.set(file_id, record)
       }),
     append: (id, _seq, bytes, until) =>
@@ -69,16 +69,24 @@ export const makeFileStore = (nextOrdinal: () => number): FileStore["Service"] =
         if (records.get(id)?.file === undefined) records.delete(id)
       }),
     find: findKept,
-    list: (owner, page) => Effect.sync(() => newestFirst(kept(owner), page, ({ file }) => file)),
+    list: (owner, page) => Effect.sync(() => newestFirst(kept(owner), page, ({ file }) => show(file))),
     chunk: (id, seq) =>
       Effect.suspend(() => {
         const chunk = records.get(id)?.chunks[seq]
         return chunk === undefined ? notFound : Effect.succeed(chunk)
       }),
-    delete: (owner, id) => Effect.map(findKept(owner, id), ({ file_id }) => void records.delete(file_id)),
+    delete: Effect.fnUntraced(function* (owner, id) {
+      const { file_id } = yield* findKept(owner, id)
+      const having = holders(file_id)
+      if (having.some(({ open }) => open.size > 0)) return yield* inUse
+      for (const { files } of having) files.delete(file_id)
+      records.delete(file_id)
+    }),
     sweep: (now) =>
       Effect.sync(() => {
-        for (const [id, { expires_at }] of records) if (expires_at <= now) records.delete(id)
+        for (const [id, { expires_at }] of records) {
+          if (expires_at <= now && holders(id).length === 0) records.delete(id)
+        }
         return false
       })
   }

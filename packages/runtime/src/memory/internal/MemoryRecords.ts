@@ -9,6 +9,7 @@ import type { ClientTool, Preferences, TaskMessage } from "@bowline/domain/plan/
 import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { DeliveryState, WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import type { Firing, Schedule } from "@bowline/domain/unstable/schedule/Schedule"
+import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -86,6 +87,7 @@ export interface SessionRecord {
   /** The callers' summaries of earlier history, and how many of them the session's summary covers. */
   readonly priors: Array<string>
   coveredPriors: number
+  readonly files: Set<FileId>
   readonly plans: Set<PlanId>
   /** Those that are not over. */
   readonly open: Set<PlanRecord>
@@ -177,4 +179,15 @@ export interface ChargeRecord extends Charge {
   readonly preset: string | null
   readonly cost_usd: number
   readonly unpriced: number
+}
+
+/** A file, or an upload. */
+export interface FileRecord {
+  readonly ordinal: number
+  readonly owner: CallerName
+  readonly chunks: Array<Uint8Array>
+  /** Until when it is kept, or may be silent. */
+  expires_at: string
+  /** Without it, it is an upload. */
+  file: StoredFile | undefined
 }

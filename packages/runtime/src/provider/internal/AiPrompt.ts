@@ -16,7 +16,7 @@ const fromCall = (part: MessagePart): ReadonlyArray<Prompt.ToolCallPartEncoded> 
 
 /** A file's content in base64, or its URL. The model's adapter decides what to do with a kind that the model cannot read. */
 const fromFile = (part: MessagePart): ReadonlyArray<Prompt.FilePartEncoded> =>
-  part.type === "file"
+  part.type === "file" && !("file_id" in part)
     ? [
         {
           type: "file",

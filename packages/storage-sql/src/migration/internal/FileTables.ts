@@ -30,3 +30,13 @@ export const files: ReadonlyArray<Step> = [
   )`,
   `alter table file_chunks alter column data set storage external`
 ]
+
+/** Which sessions have which files: a file goes with the last one. */
+export const sessionFiles: ReadonlyArray<Step> = [
+  `create table if not exists session_files (
+    session_id text collate "C" not null references sessions on delete cascade,
+    file_id text collate "C" not null,
+    primary key (session_id, file_id)
+  )`,
+  `create index if not exists session_files_of_file on session_files (file_id)`
+]

@@ -5,6 +5,7 @@ import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Sessi
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { type NewPlan, questionId } from "@bowline/runtime/unstable/store/PlanStore"
+import * as FileStore from "@bowline/runtime/unstable/store/FileStore"
 import { newPrior } from "@bowline/runtime/unstable/store/PriorSummaries"
 import { webhookWire } from "@bowline/runtime/unstable/store/PushStore"
 import { summary } from "@bowline/runtime/unstable/store/StoredAgent"
@@ -215,6 +216,25 @@ const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...s
         message: isAlone(plan) ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
       })
 
+/**
+ * The session has the files of the question from now on. It locks them: whoever deletes one of them meanwhile waits, and finds it in use, or has deleted it
+ * before.
+ */
+const linkFiles = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { caller, request }: NewPlan,
+  session: SessionId
+) {
+  const ids = FileStore.idsOf(request.question_parts)
+  if (ids.length === 0) return
+  const there = yield* sql<{ readonly id: string }>`
+select id from files where ${sql.in("id", ids)} and owner = ${caller} and state = 'kept' order by id for share`
+  if (there.length < ids.length) return yield* FileStore.gone
+  yield* sql`
+insert into session_files (session_id, file_id) select ${session}, id from files where ${sql.in("id", ids)}
+on conflict do nothing`
+})
+
 /** An echo is compared as it was written: Postgres cannot read into a document that contains an escaped NUL. */
 const dropReplaced = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -242,6 +262,7 @@ const createInSteps = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) 
       const [row] = yield* insertPlan(sql, plan, limits)
       if (row === undefined) return yield* Effect.die("A locked session was not found")
       const created = yield* toSession(plan, limits, row)
+      yield* linkFiles(sql, plan, created.session_id)
       const dropped = plan.replaces ? yield* dropReplaced(sql, plan, created.session_id) : []
       if (plan.messages.length > 0) yield* insertHistory(sql, plan, session.session_id)
       const { prior_summary = "" } = plan.request
@@ -257,6 +278,7 @@ export const createPlan = Effect.fnUntraced(function* (sql: SqlClient.SqlClient,
     plan.idempotency === null &&
     plan.firing === undefined &&
     plan.messages.length === 0 &&
+    plan.request.question_parts === undefined &&
     (plan.request.prior_summary ?? "") === ""
   const [row] = isPlain ? yield* insertPlan(sql, plan, limits) : []
   return yield* row === undefined ? createInSteps(sql, plan, limits) : toSession(plan, limits, row)

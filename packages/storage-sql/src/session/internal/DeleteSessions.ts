@@ -15,12 +15,18 @@ const batchesOfDeletion = 20
 
 /**
  * Deletes locked sessions and everything that references them. Events have no foreign key: without their plan no caller can see
- * them, and `deleted_plans` lists whose events are still to be purged.
+ * them, and `deleted_plans` lists whose events are still to be purged. A file that only they have is swept next.
  */
 const remove = (sql: SqlClient.SqlClient, sessions: ReadonlyArray<SessionId>) =>
   sql<{ readonly plan_id: string }>`
 with noted as (
   insert into deleted_plans (id) select id from plans where ${sql.in("session_id", sessions)} returning id
+), left_alone as (
+  update files f set expires_at = least(f.expires_at, now())
+  where f.id in (select file_id from session_files where ${sql.in("session_id", sessions)})
+    and not exists (
+      select from session_files o where o.file_id = f.id and not ${sql.in("o.session_id", sessions)}
+    )
 ), gone as (
   delete from sessions where ${sql.in("id", sessions)}
 )

@@ -2,6 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { FileId, type StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { chunkBytes, type FileFacts, FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import type { Page } from "@bowline/runtime/unstable/store/Page"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
@@ -51,6 +52,13 @@ const add = Effect.fnUntraced(function* (
 })
 
 const namesOf = ({ items }: Page<StoredFile>) => items.map(({ name }) => name)
+
+/** A plan that has the file in its question. */
+const ask = (owner: CallerName, file: StoredFile, given: Given.GivenPlan = {}) => {
+  const { bytes, file_id, height, media_type, name, width } = file
+  const question_parts = [{ type: "file" as const, file_id, media_type, name, bytes, width, height }]
+  return Given.createHeld({ ...given, owner, question_parts })
+}
 
 /** Sweeps until nothing is left to do. */
 const sweepAll = (now: string) =>
@@ -226,6 +234,45 @@ export const fileCases: ReadonlyArray<StoreCase> = [
       }
       yield* store.append(busy, 1, Uint8Array.of(1), until)
       assert.equal((yield* Given.failureOf(store.append(silent, 1, Uint8Array.of(1), until)))?._tag, "NotFound")
+    })
+  },
+  {
+    title: "gives a session the files of its questions: they stay as long as it does, and go with the last one",
+    test: Effect.gen(function* () {
+      const store = yield* FileStore
+      const sessions = yield* SessionStore
+      const owner = yield* Given.newOwner
+      const { file } = yield* add(owner, contentOf("asked"), { expires_at: past })
+      const first = yield* ask(owner, file)
+      const second = yield* ask(owner, file)
+      const session = yield* sessions.find(owner, first.session_id)
+      assert.equal((yield* store.find(owner, file.file_id)).expires_at, session.expires_at)
+      for (const held of [first, second]) yield* Given.finish(held)
+      yield* sweepAll("1970-01-03T00:00:00.000Z")
+      yield* sessions.delete(first.session_id)
+      yield* sweepAll("1970-01-03T00:00:00.000Z")
+      assert.equal((yield* store.list(owner, { limit: 10 })).items.length, 1)
+      yield* sessions.delete(second.session_id)
+      yield* sweepAll("1970-01-03T00:00:00.000Z")
+      assert.deepEqual((yield* store.list(owner, { limit: 10 })).items, [])
+    })
+  },
+  {
+    title:
+      "deletes no file while a plan that has it is not over, and creates no plan with a file that is gone or another owner's",
+    test: Effect.gen(function* () {
+      const store = yield* FileStore
+      const owner = yield* Given.newOwner
+      const { file } = yield* add(owner, contentOf("in use"))
+      const held = yield* ask(owner, file)
+      const failure = yield* Given.failureOf(store.delete(owner, file.file_id))
+      assert.equal(failure?._tag === "FileRefused" && failure.code, "file_in_use")
+      yield* Given.finish(held)
+      yield* store.delete(owner, file.file_id)
+      assert.equal((yield* Given.failureOf(store.find(owner, file.file_id)))?._tag, "NotFound")
+      assert.equal((yield* Given.failureOf(ask(owner, file)))?._tag, "InvalidRequest")
+      const others = yield* add(yield* Given.newOwner, contentOf("in use"))
+      assert.equal((yield* Given.failureOf(ask(owner, others.file)))?._tag, "InvalidRequest")
     })
   }
 ]

@@ -1,0 +1,166 @@
+import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
+import { say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { folderOf } from "../config/file/ConfigFolder.ts"
+import { join } from "node:path"
+import { post, send, start, startOn, stores } from "./RunningGateway.ts"
+
+const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob", BOWLINE_MODEL: "openai/gpt-5-mini" }
+const by = (name: string) => ({ authorization: `Bearer key-of-${name}` })
+const ann = by("ann")
+
+const answers = () => [say("A knot")]
+
+const upload = Effect.fnUntraced(function* (
+  url: string,
+  bytes: Uint8Array,
+  name: string,
+  type: string,
+  caller: string = "ann"
+) {
+  const headers = { ...by(caller), "content-type": type, "content-disposition": `attachment; filename="${name}"` }
+  const { body } = yield* send(`${url}/files`, { method: "POST", headers, body: Uint8Array.from(bytes) })
+  return String(body["file_id"])
+})
+
+const picture = Buffer.from(SampleFile.png(1_200, 800))
+const paper = Buffer.from(SampleFile.pdf())
+const inline = (bytes: Uint8Array, media_type: string, name: string) => ({
+  type: "file",
+  data: Buffer.from(bytes).toString("base64"),
+  media_type,
+  name
+})
+
+/** What the provider was asked last, as text. */
+const lastAsked = ({ provider }: Effect.Success<ReturnType<typeof start>>) =>
+  Effect.map(provider.requests.all, (all) => all.at(-1)?.body ?? "")
+
+describe("the files of a question", () => {
+  for (const [name, store] of Object.entries(stores)) {
+    it.live(`reach the model, and nothing else has their bytes (${name})`, () =>
+      Effect.gen(function* () {
+        const gateway = yield* startOn(store)(answers, callers)
+        const { url } = gateway
+        const id = yield* upload(url, picture, "diagram.png", "image/png")
+        const parts = [
+          { type: "text", text: "What is this?" },
+          { type: "file", file_id: id },
+          inline(paper, "application/pdf", "rope.pdf"),
+          inline(Buffer.from("left over right"), "text/plain", "knot.txt")
+        ]
+        const { body, status } = yield* post(`${url}/plan`, { question: parts, session_id: "knots" }, ann)
+        assert.deepStrictEqual([status, body["state"]], [200, "completed"])
+        const sent = JSON.parse(yield* lastAsked(gateway)) as { messages: ReadonlyArray<{ content: unknown }> }
+        const { body: listed } = yield* send(`${url}/files`, { headers: ann })
+        const [text, pdf] = listed["files"] as ReadonlyArray<{ readonly file_id: string }>
+        const textLine = `[file knot.txt, text/plain, ${text?.file_id}]`
+        assert.deepStrictEqual(sent.messages.at(-1)?.content, [
+          { type: "text", text: "What is this?" },
+          { type: "image_url", image_url: { url: `data:image/png;base64,${picture.toString("base64")}` } },
+          {
+            type: "file",
+            file: { filename: "rope.pdf", file_data: `data:application/pdf;base64,${paper.toString("base64")}` }
+          },
+          { type: "text", text: `${textLine}\n\nleft over right` }
+        ])
+
+        const { body: plan } = yield* send(`${url}/plans/${String(body["plan_id"])}`, { headers: ann })
+        const line = `[image diagram.png, 1200×800, ${id}]`
+        assert.strictEqual(
+          plan["question"],
+          `What is this?\n\n${line}\n\n[file rope.pdf, application/pdf, ${pdf?.file_id}]\n\n${textLine}`
+        )
+        assert.deepStrictEqual((plan["request"] as { readonly question: unknown }).question, [
+          parts[0],
+          parts[1],
+          { type: "file", file_id: pdf?.file_id },
+          { type: "file", file_id: text?.file_id }
+        ])
+        const { body: history } = yield* send(`${url}/sessions/knots/messages`, { headers: ann })
+        const [asked] = history["messages"] as ReadonlyArray<{ readonly parts: ReadonlyArray<unknown> }>
+        const reference = { type: "file", file_id: id, media_type: "image/png", name: "diagram.png" }
+        assert.deepStrictEqual(asked?.parts.slice(0, 2), [
+          parts[0],
+          { ...reference, bytes: picture.length, width: 1_200, height: 800 }
+        ])
+        const events = yield* send(`${url}/plans/${String(body["plan_id"])}/events`, { headers: ann })
+        for (const shown of [plan, history, events.text]) {
+          assert.notInclude(JSON.stringify(shown), picture.toString("base64").slice(0, 40))
+        }
+
+        // The next question has the history: with the picture as long as it is there, and a line when it is gone.
+        yield* post(`${url}/plan`, { question: "And now?", session_id: "knots" }, ann)
+        assert.include(yield* lastAsked(gateway), `data:image/png;base64,`)
+        yield* send(`${url}/files/${id}`, { method: "DELETE", headers: ann })
+        yield* post(`${url}/plan`, { question: "And then?", session_id: "knots" }, ann)
+        const later = yield* lastAsked(gateway)
+        assert.notInclude(later, `data:image/png;base64,`)
+        assert.include(later, "[diagram.png, deleted]")
+      })
+    )
+  }
+
+  it.live("are refused where they are unknown, another caller's, or not what was said: the part is named", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(answers, callers)
+      const bobs = yield* upload(url, picture, "bobs.png", "image/png", "bob")
+      const refused = Effect.fnUntraced(function* (question: unknown, expected: string) {
+        const { body, status } = yield* post(`${url}/plan`, { question }, ann)
+        assert.deepStrictEqual([status, body["code"]], [400, "invalid_request"])
+        const [issue] = body["issues"] as ReadonlyArray<{ readonly path: string; readonly message: string }>
+        assert.strictEqual(issue?.path, expected)
+        return issue?.message
+      })
+      const text = { type: "text", text: "?" }
+      const unknown = { type: "file", file_id: "file_01a2209e-7ce5-75be-80d1-2446ecd8a1cd" }
+      const messages = [
+        yield* refused([text, unknown], "question[1].file_id"),
+        yield* refused([text, { type: "file", file_id: bobs }], "question[1].file_id")
+      ]
+      assert.deepStrictEqual(messages, ["There is no such file", "There is no such file"])
+      yield* refused([inline(picture, "image/jpeg", "a.jpg")], "question[0].data")
+      yield* refused([inline(SampleFile.png(50_000, 50_000), "image/png", "a.png")], "question[0].data")
+      yield* refused([{ type: "text", text: " " }], "question")
+      yield* refused([], "question")
+      yield* refused(
+        Array.from({ length: 21 }, () => unknown),
+        "question"
+      )
+    })
+  )
+
+  it.live("are refused before the plan where no model takes them, and asked of the models that do", () =>
+    Effect.gen(function* () {
+      const file = JSON.stringify({ models: { "gpt-4": { input: ["text", "image"], max_image_bytes: 1_000 } } })
+      const folder = yield* folderOf({ "gateway.json": file })
+      const gateway = yield* start(answers, {
+        ...callers,
+        BOWLINE_CONFIG: join(folder, "gateway.json"),
+        BOWLINE_MODEL: "openai/gpt-3.5-turbo",
+        BOWLINE_ALLOWED_MODELS: "*",
+        BOWLINE_FALLBACK_MODELS: "openai/gpt-4"
+      })
+      const { url } = gateway
+      const ask = (media: object, preferences: object = {}) =>
+        post(`${url}/plan`, { question: [{ type: "text", text: "?" }, media], preferences }, ann)
+      const image = yield* ask(inline(picture, "image/png", "diagram.png"))
+      assert.strictEqual(image.body["state"], "completed")
+      assert.include(yield* lastAsked(gateway), '"model":"gpt-4"')
+      const pdf = yield* ask(inline(paper, "application/pdf", "rope.pdf"))
+      assert.deepStrictEqual([pdf.status, pdf.body["code"]], [400, "unsupported_input"])
+      assert.match(JSON.stringify(pdf.body["issues"]), /question\[1\].*takes no PDFs: rope\.pdf/)
+      const large = yield* ask(inline(SampleFile.png(3, 4, 2_000), "image/png", "large.png"))
+      assert.strictEqual(large.body["code"], "unsupported_input")
+      // What was asked before is a line for a model that does not take it.
+      const named = { question: "?", session_id: "mixed" }
+      yield* post(`${url}/plan`, { ...named, question: [inline(picture, "image/png", "diagram.png")] }, ann)
+      yield* post(`${url}/plan`, named, ann)
+      const asked = yield* lastAsked(gateway)
+      assert.include(asked, '"model":"gpt-3.5-turbo"')
+      assert.match(asked, /\[image diagram\.png, 1200×800, file_/)
+      assert.notInclude(asked, "base64")
+    })
+  )
+})

@@ -1,0 +1,66 @@
+import { Schema } from "effect"
+import { FileReference } from "../session/Message.ts"
+import { FileId } from "./StoredFile.ts"
+
+const isSaid = Schema.makeFilter((text: string) => text.trim() !== "" || "Expected a question that is not blank")
+
+/** The text of a question. */
+export const QuestionText = Schema.String.check(isSaid, Schema.isMaxLength(200_000))
+
+/** A part of a question as it is kept with its plan. */
+export const QuestionPart = Schema.Union([
+  Schema.Struct({ type: Schema.tag("text"), text: Schema.String }),
+  FileReference
+])
+export type QuestionPart = typeof QuestionPart.Type
+
+/** How many files a question may have. */
+export const maxFiles = 20
+
+/**
+ * A part of a question as a caller sends it: a text, a file that is stored, one that comes with the request, or one that is fetched.
+ */
+export const GivenPart = Schema.Union(
+  [
+    Schema.Struct({ type: Schema.tag("text"), text: Schema.String.check(Schema.isMaxLength(200_000)) }),
+    Schema.Struct({ type: Schema.tag("file"), file_id: FileId }),
+    Schema.Struct({
+      type: Schema.tag("file"),
+      data: Schema.NonEmptyString.check(Schema.isBase64()),
+      media_type: Schema.String.check(Schema.isBetweenLength(1, 256)),
+      name: Schema.optionalKey(Schema.NonEmptyString)
+    })
+  ],
+  { mode: "oneOf" }
+).annotate({
+  message: 'Expected {type: "text", text}, {type: "file", file_id} or {type: "file", data, media_type, name?}'
+})
+export type GivenPart = typeof GivenPart.Type
+
+/** A question as a caller sends it: a text, or at most 64 parts with at most 20 files. */
+export const GivenQuestion = Schema.Union([
+  QuestionText,
+  Schema.Array(GivenPart).check(
+    Schema.isMinLength(1),
+    Schema.isMaxLength(64),
+    Schema.makeFilter(
+      (parts) => parts.filter(({ type }) => type === "file").length <= maxFiles || `Expected at most ${maxFiles} files`
+    ),
+    Schema.makeFilter(
+      (parts) =>
+        parts.some((part) => part.type === "file" || part.text.trim() !== "") || "Expected a question that is not blank"
+    )
+  )
+])
+export type GivenQuestion = typeof GivenQuestion.Type
+
+/** What stands for a file where it cannot be shown: to a model, and wherever a question is one text. */
+export const fileLine = ({ file_id, height, media_type, name, width }: FileReference): string => {
+  const what = media_type.startsWith("image/") ? "image" : "file"
+  const size = width === null || height === null ? media_type : `${width}×${height}`
+  return `[${what} ${name}, ${size}, ${file_id}]`
+}
+
+/** The question as one text, for people and for whatever has no files. */
+export const textOf = (parts: ReadonlyArray<QuestionPart>): string =>
+  parts.map((part) => (part.type === "text" ? part.text : fileLine(part))).join("\n\n")

@@ -1,0 +1,73 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import type { FileReference } from "@bowline/domain/session/Message"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import {
+  type GivenPart,
+  type GivenQuestion,
+  type QuestionPart,
+  textOf
+} from "@bowline/domain/unstable/file/QuestionPart"
+import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import { Effect, Stream } from "effect"
+import { FileStore } from "../store/FileStore.ts"
+import { Files } from "./Files.ts"
+
+/** A question as plans have it: its text, and its parts if it has files. */
+export interface WholeQuestion {
+  readonly question: string
+  readonly question_parts?: ReadonlyArray<QuestionPart>
+}
+
+const referenceOf = ({ bytes, file_id, height, media_type, name, width }: StoredFile): FileReference => ({
+  type: "file",
+  file_id,
+  media_type,
+  name,
+  bytes,
+  width,
+  height
+})
+
+/** Tells that a part is wrong. An unknown file and somebody else's get the same words. */
+const wrong = (index: number, field: string, message: string) =>
+  new InvalidRequest({ issues: [{ path: ["question", index, field], message }] })
+
+/**
+ * Takes the files of a question in: those that come with it are stored, those that it names are looked up. Nothing is stored of a plan yet, and no later step has the bytes.
+ */
+export const make = Effect.gen(function* () {
+  const files = yield* Files
+  const store = yield* FileStore
+  const toPart = Effect.fnUntraced(function* (
+    caller: CallerName,
+    part: GivenPart,
+    index: number
+  ): Effect.fn.Return<QuestionPart, InvalidRequest | StorageError> {
+    if (part.type === "text") return part
+    if ("file_id" in part) {
+      return yield* store.find(caller, part.file_id).pipe(
+        Effect.map(referenceOf),
+        Effect.catchTag("NotFound", () => Effect.fail(wrong(index, "file_id", "There is no such file")))
+      )
+    }
+    const { data, media_type: type, name } = part
+    const content = Stream.fromIterable([Buffer.from(data, "base64")])
+    return yield* files.upload({ caller, content, said: () => ({ name, type }) }).pipe(
+      Effect.map(({ file }) => referenceOf(file)),
+      Effect.catchTags({
+        FileRefused: ({ message }) => Effect.fail(wrong(index, "data", message)),
+        NotFound: ({ message }) => Effect.fail(wrong(index, "data", message))
+      })
+    )
+  })
+  return Effect.fnUntraced(function* (
+    caller: CallerName,
+    given: GivenQuestion
+  ): Effect.fn.Return<WholeQuestion, InvalidRequest | StorageError> {
+    if (typeof given === "string") return { question: given }
+    const question_parts = yield* Effect.forEach(given, (part, index) => toPart(caller, part, index))
+    const question = textOf(question_parts)
+    return question_parts.some(({ type }) => type === "file") ? { question, question_parts } : { question }
+  })
+})
