@@ -56,7 +56,7 @@ const offsetAt = ({ changes, offset }: Zone, instant: number): number =>
 
 /** What is looked at of a zone: the days around each change, or all of the year. */
 const spansOf = ({ changes }: Zone): ReadonlyArray<readonly [number, number]> =>
-  isWhole ? [year] : changes.map(({ at }) => [at - 9 * hour, at + 9 * hour])
+  isWhole ? [year] : changes.map(({ at }) => [at - 6 * hour, at + 6 * hour])
 
 const fixed = ["30 2 * * *", "0 0 * * *", "15,45 0-3,22,23 * * *", "30 23 * * 6", "0 2 28 3 7", "59 1 1-7 * MON-FRI,7"]
 const elapsed = ["*/30 * * * *", "30 * * * *", "*/15 2 * * *", "0 */2 * * *", "*/20 23 * * 6,0", "5-50/15 0-3 * 3,10 *"]
