@@ -55,6 +55,7 @@ const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const DemoModel = Effect.promise(() => import("./demo/DemoModel.ts"))
 const TokenIssuers = Effect.promise(() => import("./http/TokenIssuers.ts"))
+const OidcProvider = Effect.promise(() => import("./http/OidcProvider.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const stores = ({ database, eventsTtl, sessionTtl }: Config) => {
@@ -257,9 +258,10 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
 const tokens = (config: Config) =>
   config.issuers.length === 0
     ? Layer.empty
-    : Layer.unwrap(Effect.map(TokenIssuers, ({ layer }) => layer)).pipe(
-        Layer.provide(Outbound.layerAnywhere(config.peerTls))
-      )
+    : Layer.mergeAll(
+        Layer.unwrap(Effect.map(TokenIssuers, ({ layer }) => layer)),
+        config.consoleOidc === undefined ? Layer.empty : Layer.unwrap(Effect.map(OidcProvider, ({ layer }) => layer))
+      ).pipe(Layer.provide(Outbound.layerAnywhere(config.peerTls)))
 
 /** The whole gateway, listening. With another planner its `plans` run that one. */
 export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =>

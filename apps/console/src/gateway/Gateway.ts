@@ -87,6 +87,16 @@ const session = (method: "POST" | "DELETE", body?: object) =>
     ...(body === undefined ? {} : { body: JSON.stringify(body) })
   })
 
+/** Whether people can log in with an identity provider: the gateway would send the browser there. */
+export const hasProvider = async (): Promise<boolean> => {
+  try {
+    const { type } = await fetch("/console/login", { method: "HEAD", redirect: "manual" })
+    return type === "opaqueredirect"
+  } catch {
+    return false
+  }
+}
+
 /** Logs in with a key, which the page does not keep. Answers with what went wrong, if anything did. */
 export const logIn = async (key: string): Promise<string | undefined> => {
   try {
@@ -109,9 +119,12 @@ export const logIn = async (key: string): Promise<string | undefined> => {
 }
 
 export const logOut = async (): Promise<void> => {
-  await session("DELETE").catch(() => undefined)
+  const ended = await session("DELETE").catch(() => undefined)
+  const answer = ended?.status === 200 ? fieldsOf(await ended.json().catch(() => ({}))) : {}
   tabs.postMessage("out")
-  leave()
+  const { end_session_url: url } = answer
+  if (typeof url === "string" && /^https?:/.test(url)) location.assign(url)
+  else leave()
 }
 
 /** What went wrong, in words. A refusal of a request names each wrong field. */

@@ -1,16 +1,18 @@
 import { useSignal } from "@preact/signals"
 import type { TargetedEvent } from "preact"
 import { useEffect, useRef } from "preact/hooks"
-import { logIn } from "../gateway/Gateway.ts"
+import { hasProvider, logIn } from "../gateway/Gateway.ts"
 
 /** Asks for a key, over what is shown. The key is sent once, and kept nowhere. */
 export const Login = () => {
   const dialog = useRef<HTMLDialogElement>(null)
   const problem = useSignal<string | undefined>(undefined)
   const isBusy = useSignal(false)
+  const canGo = useSignal(false)
 
   useEffect(() => {
     dialog.current?.showModal()
+    void hasProvider().then((has) => (canGo.value = has))
   }, [])
 
   const submit = async (event: TargetedEvent<HTMLFormElement>) => {
@@ -42,6 +44,11 @@ export const Login = () => {
         <button type="submit" class="primary" disabled={isBusy.value}>
           Log in
         </button>
+        {canGo.value ? (
+          <p>
+            <a href="/console/login">Log in with your identity provider</a>
+          </p>
+        ) : null}
       </form>
     </dialog>
   )

@@ -89,6 +89,7 @@ const lists = {
   budgets: ({ file }: Reading) => file.budgets,
   webhooks: ({ file }: Reading) => file.webhooks,
   "auth.jwt": ({ file }: Reading) => file.issuers,
+  "console.oidc": ({ file }: Reading) => file.oidc,
   "tools.effects": ({ file }: Reading) => file.effects
 }
 

@@ -117,6 +117,7 @@ export const describe = (
   return {
     ...sections,
     tools: { ...sections["tools"], effects: file.effects },
+    console: { ...sections["console"], oidc: file.oidc ?? null },
     providers: providers.map((provider) =>
       providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
     ),

@@ -10,6 +10,7 @@ import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/unstable/egress/Egress"
 import { Context, Duration, Effect, type LogLevel, Option, Redacted } from "effect"
 import type { ConfigFile } from "./file/ConfigFile.ts"
+import { type FileIssuer, issuerOf } from "./file/IssuerSchema.ts"
 import type { PeerTls } from "./file/PeerTls.ts"
 import * as ProviderSettings from "./file/ProviderSettings.ts"
 import type { CallerKey } from "./setting/CallerKeys.ts"
@@ -118,6 +119,14 @@ export class GatewayConfig extends Context.Service<
     readonly openai: { readonly showsProgress: boolean; readonly onRetract: Values["openaiOnRetract"] }
     /** Whether the web console is shown. */
     readonly consoleEnabled: boolean
+    /** With which identity provider people log in to it. */
+    readonly consoleOidc:
+      | {
+          readonly issuer: FileIssuer
+          readonly clientId: string
+          readonly clientSecret: Redacted.Redacted | undefined
+        }
+      | undefined
     readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
     /** The largest body of a request, in bytes. */
     readonly maxBody: number
@@ -191,6 +200,17 @@ const mcpServersOf = ({ presets }: ConfigFile, environment: Texts) => ({
   ),
   secrets: secretsOf(() => true, environment)
 })
+
+const oidcOf = ({ issuers, oidc }: ConfigFile, environment: Texts) => {
+  const issuer = oidc && issuerOf(oidc, issuers)
+  if (issuer === undefined) return undefined
+  const secret = environment[oidc?.client_secret_env_var ?? ""]
+  return {
+    issuer,
+    clientId: oidc?.client_id ?? "",
+    clientSecret: secret === undefined ? undefined : Redacted.make(secret)
+  }
+}
 
 const plansOf = ({ file, models, sources, values }: Reading, changeable: () => Changeable): PlansConfig["Service"] => ({
   model: models.model,
@@ -285,6 +305,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     configuredModels: models.configured,
     openai: { showsProgress: values.openaiProgress === "text", onRetract: values.openaiOnRetract },
     consoleEnabled: values.consoleEnabled,
+    consoleOidc: values.consoleEnabled ? oidcOf(file, environment) : undefined,
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
     fileLimits: { maxFile: values.maxFile, callerQuota: values.callerQuota, ttl: values.filesTtl },

@@ -14,6 +14,8 @@ export interface KnownCaller {
   readonly name: CallerName
   readonly isAdmin: boolean
   readonly asker: typeof AskerFacts.Service
+  /** Of a login with an identity provider: its name. */
+  readonly issuer?: string
   /** Of a key of the configuration: its SHA-256 digest. */
   readonly digest?: Buffer
 }

@@ -1,11 +1,13 @@
 import { type SealingKey, seal, unseal } from "@bowline/runtime/unstable/store/Sealing"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
-import { Clock, Duration, Effect, Option, Redacted } from "effect"
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { Clock, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHmac, randomBytes } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { isLocal, isOwnPage } from "./Arrival.ts"
 import { arrivalOf } from "./Entrance.ts"
+import type { OidcCaller } from "./OidcLogin.ts"
 import { KnownCallers, type ConfiguredCaller, type KnownCaller, storedDigest } from "./KnownCallers.ts"
 import { Refused } from "./Refusals.ts"
 
@@ -23,6 +25,16 @@ const isLocalRequest = ({ headers }: HttpServerRequest.HttpServerRequest): boole
 
 const cookieOf = (request: HttpServerRequest.HttpServerRequest) =>
   isLocalRequest(request) && request.headers["origin"]?.startsWith("https:") !== true ? local : secure
+
+/** How long somebody may take at the identity provider. */
+const away = Duration.minutes(10)
+
+const secretCookieOf = (request: HttpServerRequest.HttpServerRequest) => {
+  const { name, options } = cookieOf(request)
+  return { name: `${name}-login`, options }
+}
+
+const lax = { httpOnly: true, sameSite: "lax", path: "/" } as const
 
 const common = { httpOnly: true, sameSite: "strict", path: "/" } as const
 
@@ -43,6 +55,25 @@ const mac = (token: string, of: Buffer | string) => createHmac("sha256", token).
 /** What the store would have of a cookie that stands for nobody of the configuration. */
 const issuedDigest = (token: string): string => mac(token, "login").digest("base64url")
 
+/** Whom a login stands for that is of no key of the configuration: the key that an admin has made, or whom an identity provider has vouched for. */
+const Subject = Schema.fromJsonString(
+  Schema.Union([
+    Schema.Struct({ key: Schema.String }),
+    Schema.Struct({
+      oidc: Schema.Struct({
+        issuer: Schema.String,
+        name: CallerName,
+        isAdmin: Schema.Boolean,
+        groups: Schema.Array(Schema.String)
+      })
+    })
+  ])
+)
+const decodeSubject = Schema.decodeUnknownOption(Subject)
+
+const subjectOf = (by: { readonly key: Redacted.Redacted } | { readonly oidc: OidcCaller }): string =>
+  JSON.stringify("key" in by ? { key: storedDigest(by.key) } : by)
+
 /** Opens what the store has of such a login: only the cookie leads to it. */
 const subjectKey = (token: string): SealingKey => Redacted.make(mac(token, "subject").digest())
 
@@ -51,7 +82,7 @@ const subjectKey = (token: string): SealingKey => Redacted.make(mac(token, "subj
  * and of the key's digest; of a key that an admin has made its digest, encrypted with the cookie. So a login ends with its key.
  */
 export const make = Effect.gen(function* () {
-  const { consoleEnabled, entry } = yield* GatewayConfig
+  const { consoleEnabled, consoleOidc, entry } = yield* GatewayConfig
   const callers = yield* KnownCallers
   const store = yield* LoginStore
 
@@ -71,14 +102,17 @@ export const make = Effect.gen(function* () {
 
   return {
     /** Logs a caller in. */
-    begin: Effect.fnUntraced(function* (caller: KnownCaller, key: Redacted.Redacted) {
+    begin: Effect.fnUntraced(function* (
+      caller: KnownCaller,
+      by: { readonly key: Redacted.Redacted } | { readonly oidc: OidcCaller }
+    ) {
       const request = yield* HttpServerRequest.HttpServerRequest
       const token = randomBytes(tokenBytes).toString("base64url")
       const now = yield* Clock.currentTimeMillis
       const kept = { now, until: now + Duration.toMillis(duration) }
       const digest = issuedDigest(token)
       yield* caller.digest === undefined
-        ? store.keep(digest, { ...kept, subject: seal(storedDigest(key), digest, subjectKey(token)) })
+        ? store.keep(digest, { ...kept, subject: seal(subjectOf(by), digest, subjectKey(token)) })
         : store.keep(digestOf(token, caller.digest), kept)
       const { name, options } = cookieOf(request)
       return HttpServerResponse.setCookieUnsafe(HttpServerResponse.empty(), name, token, {
@@ -99,7 +133,34 @@ export const make = Effect.gen(function* () {
       const caller = candidates.get(digest)
       if (typeof caller !== "string") return Option.fromNullishOr<KnownCaller | undefined>(caller)
       const opened = unseal(subject ?? "", digest, subjectKey(caller))
-      return Option.isNone(opened) ? Option.none<KnownCaller>() : yield* callers.ofIssued(opened.value)
+      const kept = Option.flatMap(opened, decodeSubject)
+      if (Option.isNone(kept)) return Option.none<KnownCaller>()
+      if ("key" in kept.value) return yield* callers.ofIssued(kept.value.key)
+      const { groups, isAdmin, issuer, name } = kept.value.oidc
+      return consoleOidc?.issuer.name === issuer
+        ? Option.some<KnownCaller>({ name, isAdmin, asker: groups.length === 0 ? {} : { groups }, issuer })
+        : Option.none<KnownCaller>()
+    }),
+
+    /** What the browser keeps while it is at the identity provider. The way back comes from another site, so that the cookie has to be a laxer one. */
+    keepSecret: Effect.map(HttpServerRequest.HttpServerRequest, (request) => {
+      const { name, options } = secretCookieOf(request)
+      const secret = randomBytes(tokenBytes).toString("base64url")
+      return {
+        secret,
+        keep: (response: HttpServerResponse.HttpServerResponse) =>
+          HttpServerResponse.setCookieUnsafe(response, name, secret, { ...lax, ...options, maxAge: away })
+      }
+    }),
+
+    /** The secret of this browser, and its end: a callback that comes again has none. */
+    takeSecret: Effect.map(HttpServerRequest.HttpServerRequest, (request) => {
+      const { name, options } = secretCookieOf(request)
+      return {
+        secret: request.cookies[name],
+        drop: (response: HttpServerResponse.HttpServerResponse) =>
+          HttpServerResponse.expireCookieUnsafe(response, name, { ...lax, ...options })
+      }
     }),
 
     /** Logs out whoever has sent this request. */

@@ -73,9 +73,9 @@ export const serve = Effect.fnUntraced(function* (first: ReadonlyArray<SigningKe
   )
   const { port } = server.address() as AddressInfo
   const issuer = `http://127.0.0.1:${port}`
-  const rotate = (keys: ReadonlyArray<SigningKey>) =>
+  const rotate = (keys: ReadonlyArray<SigningKey>, now = more) =>
     Effect.sync(() => {
-      state.current = new Provider(issuer, configurationOf(keys, more))
+      state.current = new Provider(issuer, configurationOf(keys, now))
     })
   yield* rotate(first)
   return {

@@ -6,7 +6,7 @@ import { isWithin, type Issue, type Problem } from "../setting/ConfigProblem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
 import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
-import { type FileIssuer, issuerIssues } from "./IssuerSchema.ts"
+import { type FileIssuer, type FileOidc, issuerIssues, oidcIssues } from "./IssuerSchema.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
@@ -27,6 +27,8 @@ export interface ConfigFile {
   readonly budgets: FileSchema.Lists["budgets"]
   /** The identity providers whose tokens the gateway takes. */
   readonly issuers: ReadonlyArray<FileIssuer>
+  /** With which of them people log in to the console. */
+  readonly oidc: FileOidc | undefined
   /** What calls of tools do that must not be done twice, by a glob of their names. */
   readonly effects: NonNullable<NonNullable<FileSchema.Lists["tools"]>["effects"]>
   /** Who is told of all plans. */
@@ -48,6 +50,7 @@ const nothing: ConfigFile = {
   permissions: undefined,
   budgets: undefined,
   issuers: [],
+  oidc: undefined,
   effects: {},
   webhooks: [],
   presets: PresetSettings.read({}, {}).presets,
@@ -81,12 +84,29 @@ const read = Effect.fnUntraced(
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
     const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
-    const { auth, budgets, models = {}, peers, permissions, providers = [], tools = {}, webhooks = [] } = given
+    const {
+      auth,
+      budgets,
+      console: { oidc } = {},
+      models = {},
+      peers,
+      permissions,
+      providers = [],
+      tools = {},
+      webhooks = []
+    } = given
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
     const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
     const ofWebhooks = PresetSettings.webhookIssues(webhooks, environment)
     const issuers = auth?.jwt ?? []
-    const inLists = [...providerIssues(providers), ...issuerIssues(issuers), ...tls.issues, ...ofPresets, ...ofWebhooks]
+    const inLists = [
+      ...providerIssues(providers),
+      ...issuerIssues(issuers),
+      ...oidcIssues(oidc, issuers, environment),
+      ...tls.issues,
+      ...ofPresets,
+      ...ofWebhooks
+    ]
     // If its variable is not set, a text may be empty. That is one problem, not two.
     const isKnown = ({ path }: Issue) => unset.some((issue) => isWithin(issue.path, path))
     const issues = [...unset, ...[...misshapen, ...unwritable, ...inLists].filter((issue) => !isKnown(issue))]
@@ -100,6 +120,7 @@ const read = Effect.fnUntraced(
       permissions,
       budgets,
       issuers,
+      oidc,
       effects: tools.effects ?? {},
       webhooks,
       presets,

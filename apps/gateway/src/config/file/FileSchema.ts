@@ -5,7 +5,7 @@ import { type Option, Record, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
-import { Auth } from "./IssuerSchema.ts"
+import { Auth, FileOidc } from "./IssuerSchema.ts"
 import { keys } from "./FileSettings.ts"
 import { catalog, Presets } from "./PresetSchema.ts"
 
@@ -65,16 +65,18 @@ export const Lists = Schema.Struct({
   webhooks: Schema.optionalKey(Webhooks),
   tools: Schema.optionalKey(Schema.Struct({ effects: Schema.optionalKey(Effects) })),
   auth: Schema.optionalKey(Auth),
+  console: Schema.optionalKey(Schema.Struct({ oidc: Schema.optionalKey(FileOidc) })),
   permissions: Schema.optionalKey(Permissions),
   budgets: Schema.optionalKey(Budgets)
 })
 export type Lists = typeof Lists.Type
 
-/** A section of settings that has a list besides. */
+/** Sections of settings that have a list besides. */
 const tools = Schema.optionalKey(Schema.Struct({ ...keys.tools, effects: Schema.optionalKey(Effects) }))
+const console = Schema.optionalKey(Schema.Struct({ ...keys.console, oidc: Schema.optionalKey(FileOidc) }))
 const sections = Record.map(keys, (fields) => Schema.optionalKey(Schema.Struct(fields)))
 
-const File = Schema.Struct({ ...sections, ...Lists.fields, tools })
+const File = Schema.Struct({ ...sections, ...Lists.fields, tools, console })
 
 const decodeFile = Schema.decodeUnknownResult(File, { errors: "all", onExcessProperty: "error" })
 

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import type { Issue } from "../setting/ConfigProblem.ts"
+import { isSet, type Texts } from "../setting/ReadSettings.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 
 /** What a claim is compared with. */
@@ -56,3 +57,35 @@ export const issuerIssues = (issuers: ReadonlyArray<FileIssuer>): ReadonlyArray<
       ...(before.some((other) => other.issuer === issuer) ? [issue("issuer", "Expected each issuer once")] : [])
     ]
   })
+
+/** With which identity provider people log in to the console. */
+export const FileOidc = Schema.Struct({
+  issuer: Schema.String,
+  client_id: Schema.String.check(Schema.isBetweenLength(1, 512)),
+  client_secret_env_var: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^\w+$/)))
+})
+export type FileOidc = typeof FileOidc.Type
+
+/** The identity provider of `auth.jwt` that this names, by its name or its URL. */
+export const issuerOf = ({ issuer }: FileOidc, issuers: ReadonlyArray<FileIssuer>): FileIssuer | undefined =>
+  issuers.find((one) => one.name === issuer || one.issuer === issuer)
+
+/** A provider that `auth.jwt` does not have, and a secret that is not there. */
+export const oidcIssues = (
+  oidc: FileOidc | undefined,
+  issuers: ReadonlyArray<FileIssuer>,
+  environment: Texts
+): ReadonlyArray<Issue> => {
+  if (oidc === undefined) return []
+  const issue = (key: string, expected: string): Issue => ({ path: ["console", "oidc", key], expected })
+  const { client_secret_env_var: variable } = oidc
+  const names = issuers.map(({ name }) => name).join(", ")
+  return [
+    ...(issuerOf(oidc, issuers) === undefined
+      ? [issue("issuer", `Expected one of auth.jwt${names === "" ? ", which has none" : `: ${names}`}`)]
+      : []),
+    ...(variable !== undefined && !isSet(environment[variable])
+      ? [issue("client_secret_env_var", `Expected ${variable} to be set`)]
+      : [])
+  ]
+}

@@ -1,0 +1,145 @@
+import { Cache, Data, Duration, Effect, Exit, Layer, Option, Redacted } from "effect"
+import { HttpBody, HttpClient, HttpClientRequest } from "effect/http"
+import { createHmac } from "node:crypto"
+import * as OpenId from "openid-client"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { OidcLogin } from "./OidcLogin.ts"
+import { Refused } from "./Refusals.ts"
+import { callerOf } from "./TokenClaims.ts"
+
+export const callbackPath = "/console/callback"
+
+const timeoutSeconds = 5
+
+/** How long what the identity provider says of itself is not asked again. */
+const freshFor = Duration.minutes(10)
+
+/** What the library has thrown. */
+class OidcFailed extends Data.TaggedError("OidcFailed")<{ readonly cause: unknown }> {}
+
+const derive = (secret: string, what: string): string => createHmac("sha256", secret).update(what).digest("base64url")
+
+/** The library's requests go out as all of the gateway's own do. */
+const makeFetch = Effect.gen(function* () {
+  const client = yield* HttpClient.HttpClient
+  const run = Effect.runPromiseWith(yield* Effect.context())
+  const fetchOwn: OpenId.CustomFetch = (url, { body, headers, method, signal }) => {
+    const request = HttpClientRequest.make(method === "POST" ? "POST" : "GET")(url, { headers })
+    const text = typeof body === "string" || body instanceof URLSearchParams ? body.toString() : ""
+    const sent =
+      text === "" ? request : HttpClientRequest.setBody(request, HttpBody.text(text, headers["content-type"]))
+    const answered = Effect.gen(function* () {
+      const response = yield* client.execute(sent)
+      const answer = yield* response.text
+      const isEmpty = response.status === 204 || response.status === 304
+      return new Response(isEmpty ? null : answer, { status: response.status, headers: { ...response.headers } })
+    })
+    return run(Effect.timeout(answered, `${timeoutSeconds} seconds`), signal === undefined ? {} : { signal })
+  }
+  return fetchOwn
+})
+
+const refused = (detail: string) => new Refused({ code: "unauthorized", detail })
+
+/** Logs people in with the identity provider of `console.oidc`: authorization code, PKCE, `state`, `nonce`. */
+export const layer = Layer.effect(
+  OidcLogin,
+  Effect.gen(function* () {
+    const { consoleOidc } = yield* GatewayConfig
+    if (consoleOidc === undefined) return Option.none()
+    const { clientId, clientSecret, issuer } = consoleOidc
+    const fetchOwn = yield* makeFetch
+    const away = new Refused({
+      code: "unavailable",
+      detail: `The identity provider ${issuer.name} does not answer. Try again, or log in with a key`
+    })
+
+    const discovering = Effect.tryPromise({
+      try: async () => {
+        const secret = clientSecret === undefined ? undefined : Redacted.value(clientSecret)
+        const isPlain = issuer.issuer.startsWith("http:")
+        const found = await OpenId.discovery(
+          new URL(issuer.issuer),
+          clientId,
+          undefined,
+          secret === undefined ? OpenId.None() : OpenId.ClientSecretBasic(secret),
+          {
+            [OpenId.customFetch]: fetchOwn,
+            timeout: timeoutSeconds,
+            // The operator wrote http: the provider is on the same machine, or behind a tunnel.
+            // oxlint-disable-next-line typescript/no-deprecated -- it is marked so to be noticed
+            ...(isPlain && { execute: [OpenId.allowInsecureRequests] })
+          }
+        )
+        // Whoever can change what the token endpoint says cannot sign.
+        OpenId.enableNonRepudiationChecks(found)
+        return found
+      },
+      catch: (cause) => new OidcFailed({ cause })
+    }).pipe(
+      Effect.tapError((cause) =>
+        Effect.annotateLogs(Effect.logWarning("identity_provider_failed", cause), { issuer: issuer.name })
+      ),
+      Effect.mapError(() => away)
+    )
+    const cache = yield* Cache.makeWith(() => discovering, {
+      capacity: 1,
+      timeToLive: (exit) => (Exit.isSuccess(exit) ? freshFor : Duration.zero)
+    })
+    const provider = Cache.get(cache, "")
+
+    return Option.some({
+      begin: Effect.fnUntraced(function* (base: string, secret: string) {
+        const found = yield* provider
+        const challenge = yield* Effect.promise(() => OpenId.calculatePKCECodeChallenge(derive(secret, "verifier")))
+        return OpenId.buildAuthorizationUrl(found, {
+          redirect_uri: `${base}${callbackPath}`,
+          scope: "openid profile",
+          code_challenge: challenge,
+          code_challenge_method: "S256",
+          state: derive(secret, "state"),
+          nonce: derive(secret, "nonce")
+        })
+      }),
+      finish: Effect.fnUntraced(function* (url: URL, secret: string) {
+        const found = yield* provider
+        const claims = yield* Effect.tryPromise({
+          try: async () => {
+            const tokens = await OpenId.authorizationCodeGrant(found, url, {
+              pkceCodeVerifier: derive(secret, "verifier"),
+              expectedState: derive(secret, "state"),
+              expectedNonce: derive(secret, "nonce"),
+              idTokenExpected: true
+            })
+            return tokens.claims() ?? {}
+          },
+          catch: (cause) => new OidcFailed({ cause })
+        }).pipe(
+          Effect.tapError((cause) =>
+            Effect.annotateLogs(Effect.logInfo("login_refused", cause), { issuer: issuer.name })
+          ),
+          Effect.mapError(() =>
+            refused(
+              `The login with ${issuer.name} is not the one that this browser has begun, or it was refused there. Log in again`
+            )
+          )
+        )
+        return yield* Effect.fromResult(callerOf(issuer, claims)).pipe(
+          Effect.mapBoth({
+            onSuccess: (caller) => ({ ...caller, issuer: issuer.name }),
+            onFailure: ({ _tag, detail }) =>
+              new Refused({ code: _tag === "invalid" ? "unauthorized" : "forbidden", detail })
+          })
+        )
+      }),
+      endUrl: (base: string) =>
+        Effect.option(
+          Effect.map(provider, (found) =>
+            found.serverMetadata().end_session_endpoint === undefined
+              ? Option.none<URL>()
+              : Option.some(OpenId.buildEndSessionUrl(found, { post_logout_redirect_uri: `${base}/` }))
+          )
+        ).pipe(Effect.map(Option.flatten))
+    })
+  })
+)
