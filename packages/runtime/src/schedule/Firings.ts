@@ -157,24 +157,13 @@ export const layer = Layer.effectDiscard(
         return
       }
       const isTriedAgain = refused.isPassing && now - due < patience
-      if (isTriedAgain) return yield* store.postpone(claimed, (yield* plans.isDraining) ? 0 : soon)
+      if (isTriedAgain) {
+        const isLeaving = yield* plans.isDraining
+        yield* store.postpone(claimed, isLeaving ? 0 : soon)
+        // Others believe that this replica has it.
+        return isLeaving ? yield* Effect.ignore(notices.publish([{ _tag: "SchedulesChanged" }])) : undefined
+      }
       yield* settle(claimed, [{ due, outcome: "refused", reason: refused.reason.slice(0, reasonLength) }])
-    })
-
-    const look = Effect.gen(function* () {
-      if (yield* plans.isDraining) return longest
-      const { claimed, nextInMs } = yield* store.claim(batch)
-      yield* Effect.forEach(
-        claimed,
-        (one) =>
-          fire(one).pipe(
-            Effect.catchCause((cause) => Effect.logWarning("schedules_failed", cause)),
-            Effect.annotateLogs({ caller: one.owner, schedule_id: one.schedule.schedule_id })
-          ),
-        { concurrency, discard: true }
-      )
-      if (claimed.length > 0) return breath
-      return Math.min(nextInMs === null ? Infinity : nextInMs + 1, notices.isListening() ? longest : longestAlone)
     })
 
     let isFailing = false
@@ -185,6 +174,22 @@ export const layer = Layer.effectDiscard(
         isFailing = true
         return Effect.as(isNews ? Effect.logWarning("schedules_failed", cause) : Effect.void, soon)
       })
+    const look = Effect.gen(function* () {
+      if (yield* plans.isDraining) return longest
+      const { claimed, nextInMs } = yield* store.claim(batch)
+      yield* Effect.forEach(
+        claimed,
+        (one) =>
+          fire(one).pipe(
+            Effect.catchCause(warn),
+            Effect.annotateLogs({ caller: one.owner, schedule_id: one.schedule.schedule_id })
+          ),
+        { concurrency, discard: true }
+      )
+      if (claimed.length > 0) return breath
+      return Math.min(nextInMs === null ? Infinity : nextInMs + 1, notices.isListening() ? longest : longestAlone)
+    })
+
     yield* look.pipe(
       Effect.tap(Effect.sync(() => void (isFailing = false))),
       Effect.catchCause(warn),

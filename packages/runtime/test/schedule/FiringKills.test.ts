@@ -1,8 +1,9 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { say } from "@bowline/testing/provider/Turn"
-import { layer, pass } from "@bowline/testing/unstable/TestKit"
+import { layerOnStore, pass } from "@bowline/testing/unstable/TestKit"
 import { assert, it } from "@effect/vitest"
-import { Context, Effect, Layer, Random, Scope } from "effect"
+import { Context, Duration, Effect, Layer, Random, Scope } from "effect"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import * as Firings from "../../src/schedule/Firings.ts"
 import { Schedules } from "../../src/schedule/Schedules.ts"
@@ -83,7 +84,13 @@ it.effect(
       }
       assert.strictEqual(items.length, started)
     }).pipe(
-      Effect.provide(Layer.provideMerge(Schedules.layer, layer({ script: () => [say("done")] }))),
+      Effect.provide(
+        Schedules.layer.pipe(
+          Layer.provideMerge(layerOnStore({ script: () => [say("done")] })),
+          // It drops nothing, however many plans there are.
+          Layer.provideMerge(MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity }))
+        )
+      ),
       Random.withSeed(`${seed}`)
     ),
   1_800_000
