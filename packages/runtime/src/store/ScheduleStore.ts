@@ -94,8 +94,8 @@ export class ScheduleStore extends Context.Service<
     /** Those of the owner, the newest first. */
     readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<Schedule>, StorageError>
     /**
-     * Writes the fields of a schedule of this version, and the next due time if it is given. With that, nothing is left to catch up, and no failures count. None if it has
-     * another version by now.
+     * Writes the fields of a schedule of this version, and the next due time if it is given. With that, nothing is left to catch up, and no failures count. A claim ends. None
+     * if it has another version by now.
      */
     readonly change: (
       owner: CallerName,

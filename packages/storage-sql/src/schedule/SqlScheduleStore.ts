@@ -131,7 +131,7 @@ order by s.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFir
       return withDeadline(
         taken(sql<Row>`
 update schedules s set version = version + 1, name = ${name}, calendar = ${calendar}::json, plan = ${plan}::json, overlap = ${overlap},
-  catch_up = ${catch_up}, paused = ${paused} ${next === undefined ? sql`` : sql`, failures = 0, ${goesOn(sql, onTime(next))}`}
+  catch_up = ${catch_up}, paused = ${paused} ${next === undefined ? sql`, claimed_until = null` : sql`, failures = 0, ${goesOn(sql, onTime(next))}`}
 where id = ${schedule_id} and owner = ${owner} and version = ${version}
 returning ${sql.literal(columns)}`)
       ).pipe(Effect.map(([row]) => Option.map(Option.fromNullishOr(row), toSchedule)))

@@ -143,6 +143,7 @@ export const makeScheduleStore = (memory: Memory): ScheduleStore["Service"] => {
         if (hasName(owner, fields.name, schedule_id)) return Effect.fail(new NameTaken())
         record.fields = fields
         record.version++
+        record.claimedUntil = 0
         if (next !== undefined) {
           record.failures = 0
           goOn(record, onTime(next), now)

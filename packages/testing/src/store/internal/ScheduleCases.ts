@@ -182,6 +182,8 @@ export const scheduleCases: ReadonlyArray<StoreCase> = [
       const changed = yield* store.change(owner, again, { ...fields("every minute"), overlap: "queue" }, undefined)
       assert.equal(Option.getOrThrow(changed).overlap, "queue")
       assert.deepEqual(yield* store.change(owner, again, fields("late"), undefined), Option.none())
+      // It is claimed at once with what was changed.
+      assert.equal((yield* claimOne(owner)).schedule.overlap, "queue")
       const late = yield* Given.newPlan({ owner, firing: firingOf(again) })
       assert.deepEqual(yield* Given.failureOf(plans.create(late, 32)), new IdempotencyConflict())
       yield* store.settle(again, onTime(null), [{ due: next + minute, outcome: "skipped", reason: "late" }])
