@@ -1,0 +1,44 @@
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { results } from "@bowline/testing/unstable/provider/Script"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { gunzipSync, gzipSync } from "node:zlib"
+import { folderOf } from "../config/file/ConfigFolder.ts"
+import { post, start } from "../http/RunningGateway.ts"
+import { bowline } from "./Bowline.ts"
+
+describe("bowline export and replay", () => {
+  it.live("write the record of a plan, and run it again: the same, or the first difference", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start((asked) =>
+        results(asked).length === 0 ? [callTool("nothing_there", {})] : [say("A bow"), say("line.")]
+      )
+      const { body } = yield* post(`${url}/plan`, { question: "Which knot?" })
+      const plan = String(body["plan_id"])
+      const file = join(yield* folderOf({}), "plan.bowline")
+      const environment = { BOWLINE_URL: url }
+      const toFile = { under: ["bash", "-c", `exec "$0" "$@" > ${file}`] }
+      const run = (args: ReadonlyArray<string>, options = {}) =>
+        Effect.flatMap(bowline(args, environment, options), ({ ended }) => ended)
+      assert.strictEqual((yield* run(["export", plan], toFile)).code, 0)
+      for (const what of [file, plan]) {
+        const { code, stderr, stdout } = yield* run(["replay", what])
+        assert.deepStrictEqual([code, stdout, stderr], [0, `${plan}: same\n`, ""])
+      }
+      yield* post(`${url}/plans/${plan}/feedback`, { score: -1, labels: ["x"] })
+      assert.strictEqual((yield* run(["export", "--where", "feedback=negative&label=x"], toFile)).code, 0)
+      const text = gunzipSync(readFileSync(file)).toString()
+      assert.include(text, plan)
+      writeFileSync(file, gzipSync(text.replaceAll("line.", "tie.")))
+      assert.strictEqual((yield* run(["replay", file])).code, 0)
+      writeFileSync(file, gzipSync(text.replaceAll('"text":"A bowline."', '"text":"A tie."')))
+      const other = yield* run(["replay", file])
+      assert.strictEqual(other.code, 1)
+      assert.match(other.stdout, /: step 2: final differs\n {2}recorded: .*A tie\..*\n {2}came: .*A bowline\./)
+      assert.strictEqual((yield* run(["export"])).code, 64)
+      assert.strictEqual((yield* run(["replay", "none"])).code, 1)
+    })
+  )
+})
