@@ -196,7 +196,9 @@ const checkPublished = ({ path, folder, manifest }: (typeof manifests)[number]) 
   }
   for (const [name, range] of Object.entries(peerDependencies)) {
     if (!/^\^\d/.test(range)) report(path, `has the peer ${name} ${range}, not a range of versions`)
-    else if (manifest.devDependencies?.[name] !== "catalog:") report(path, `has the peer ${name}, but tests without it`)
+    else if (manifest.devDependencies?.[name] !== (ours.has(name) ? "workspace:*" : "catalog:")) {
+      report(path, `has the peer ${name}, but tests without it`)
+    }
   }
   if (!folder.startsWith("packages/")) return
   for (const name of Object.keys(dependencies).filter(isPeer)) report(path, `depends on ${name}: it must be a peer`)
