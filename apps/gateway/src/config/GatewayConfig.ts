@@ -308,7 +308,12 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     consoleOidc: values.consoleEnabled ? oidcOf(file, environment) : undefined,
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
-    fileLimits: { maxFile: values.maxFile, callerQuota: values.callerQuota, ttl: values.filesTtl },
+    fileLimits: {
+      maxFile: values.maxFile,
+      sessionQuota: values.sessionQuota,
+      callerQuota: values.callerQuota,
+      ttl: values.filesTtl
+    },
     sessionTtl: values.sessionTtl,
     eventsTtl: values.eventsTtl ?? Duration.min(usualEventsTtl, values.sessionTtl),
     log: { level: logLevels[values.logLevel], format: logFormat },

@@ -52,7 +52,7 @@ const maxIssues = 100
 
 export const invalid = (
   all: ReadonlyArray<Issue>,
-  code: "invalid_request" | "unsupported_input" = "invalid_request"
+  code: "invalid_request" | "unsupported_input" | "quota_exceeded" = "invalid_request"
 ): Refused => {
   const issues = all.slice(0, maxIssues)
   const fields = [...new Set(issues.map(({ path }) => path))].filter((path) => path !== "")

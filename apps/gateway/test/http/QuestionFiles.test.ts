@@ -131,6 +131,20 @@ describe("the files of a question", () => {
     })
   )
 
+  it.live("are refused where they are too much for their session", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(answers, { ...callers, BOWLINE_FILES_SESSION_QUOTA: "1000" })
+      const ask = (text: string, session_id: string) =>
+        post(`${url}/plan`, { session_id, question: [inline(Buffer.from(text.repeat(600)), "text/plain", text)] }, ann)
+      assert.strictEqual((yield* ask("a", "one")).status, 200)
+      assert.strictEqual((yield* ask("a", "one")).status, 200)
+      const { body, status } = yield* ask("b", "one")
+      assert.deepStrictEqual([status, body["code"]], [409, "quota_exceeded"])
+      assert.include(JSON.stringify(body["issues"]), "BOWLINE_FILES_SESSION_QUOTA")
+      assert.strictEqual((yield* ask("b", "two")).status, 200)
+    })
+  )
+
   it.live("are refused before the plan where no model takes them, and asked of the models that do", () =>
     Effect.gen(function* () {
       const file = JSON.stringify({ models: { "gpt-4": { input: ["text", "image"], max_image_bytes: 1_000 } } })

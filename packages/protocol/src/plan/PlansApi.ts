@@ -18,6 +18,7 @@ import {
   InvalidRequest,
   NotFound,
   PayloadTooLarge,
+  QuotaExceeded,
   SessionBusy,
   Unavailable,
   UnsupportedMediaType
@@ -102,6 +103,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         InvalidQuestion,
         SessionBusy,
         IdempotencyConflict,
+        QuotaExceeded,
         EventsExpired,
         PayloadTooLarge,
         UnsupportedMediaType,

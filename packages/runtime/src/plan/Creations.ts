@@ -4,6 +4,7 @@ import { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Cause, Effect, Exit, FiberSet, Latch, Option, Schedule, Scope } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
+import { FilesConfig } from "../config/FilesConfig.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
@@ -21,6 +22,7 @@ const comeBackWithin = "60 seconds"
 
 interface Parts extends StoredParts {
   readonly running: RunningPlans["Service"]
+  readonly filesQuota: number
   /** Runs what goes on after `create` has failed. */
   readonly background: FiberSet.FiberSet
 }
@@ -52,6 +54,7 @@ export class Creations {
       secretKey: yield* SecretKey,
       lock: yield* SessionLock,
       uuid: yield* UuidGenerator,
+      filesQuota: (yield* FilesConfig).sessionQuota,
       background
     })
   })
@@ -76,7 +79,7 @@ export class Creations {
     const stored = toStore(this.#parts, start, kept)
     const decided = this.#begin(start.plan_id, scope)
     const session = yield* store
-      .create(stored, config.maxQueue)
+      .create({ ...stored, filesQuota: this.#parts.filesQuota }, config.maxQueue)
       .pipe(
         Effect.onError((cause) =>
           isLostAnswer(cause)

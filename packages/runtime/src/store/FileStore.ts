@@ -32,6 +32,18 @@ export const gone = new InvalidRequest({
   issues: [{ path: ["question"], message: "A file of the question is no longer there" }]
 })
 
+/** The session would have too many bytes with the files of the question. */
+export const sessionQuotaExceeded = (bytes: number): InvalidRequest =>
+  new InvalidRequest({
+    code: "quota_exceeded",
+    issues: [
+      {
+        path: ["question"],
+        message: `The files of a session may have ${bytes} bytes together (BOWLINE_FILES_SESSION_QUOTA): begin another session`
+      }
+    ]
+  })
+
 export const inUse = new FileRefused({
   code: "file_in_use",
   message: "A plan that is not over has the file: wait for its end, or cancel it"

@@ -30,6 +30,8 @@ export interface NewPlan extends PlanStart {
   readonly replica: ReplicaId
   /** The id that the session gets if `create` has to make it. */
   readonly new_session_id: SessionId
+  /** How many bytes the files of the session may have together. */
+  readonly filesQuota?: number | undefined
   /** The request's `history`: the first messages of a new session. */
   readonly messages: ReadonlyArray<NewMessage>
   /** The request as it came. Its secrets are kept until the plan is over. */

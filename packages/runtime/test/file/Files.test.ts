@@ -8,7 +8,7 @@ import { Files, type Upload } from "../../src/file/Files.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { FileStore } from "../../src/store/FileStore.ts"
 
-const limits = { maxFile: 1_000_000, callerQuota: 1_500_000, ttl: Duration.days(7) }
+const limits = { maxFile: 1_000_000, callerQuota: 1_500_000, sessionQuota: 1_500_000, ttl: Duration.days(7) }
 
 /** The ids of the uploads that have begun, and the store that tells. */
 const watched = Layer.effect(

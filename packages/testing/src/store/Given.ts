@@ -103,6 +103,7 @@ export interface GivenPlan extends Partial<
     | "model"
     | "cost_usd"
     | "webhooks"
+    | "filesQuota"
     | "firing"
   >
 > {

@@ -104,6 +104,12 @@ export const storeSettings = {
     default: "32MiB",
     doc: "the largest [file](files.md), at most `256MiB`; `BOWLINE_MAX_BODY` does not bound it"
   }),
+  sessionQuota: setting(sizeUpTo("1024GiB", 2 ** 40), {
+    variable: "BOWLINE_FILES_SESSION_QUOTA",
+    path: ["files", "session_quota"],
+    default: "256MiB",
+    doc: "how much the files of a session may have together, at most `1024GiB`"
+  }),
   callerQuota: setting(sizeUpTo("1024GiB", 2 ** 40), {
     variable: "BOWLINE_FILES_CALLER_QUOTA",
     path: ["files", "caller_quota"],
@@ -114,7 +120,7 @@ export const storeSettings = {
     variable: "BOWLINE_FILES_TTL",
     path: ["files", "ttl"],
     default: "7d",
-    doc: "how long a file is kept, at least `1s`"
+    doc: "how long a file is kept that no session has, at least `1s`"
   }),
   leaseTtl: setting(duration("1s"), {
     variable: "BOWLINE_LEASE_TTL",

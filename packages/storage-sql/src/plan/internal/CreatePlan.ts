@@ -222,7 +222,7 @@ const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...s
  */
 const linkFiles = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { caller, request }: NewPlan,
+  { caller, filesQuota = Infinity, request }: NewPlan,
   session: SessionId
 ) {
   const ids = FileStore.idsOf(request.question_parts)
@@ -233,6 +233,10 @@ select id from files where ${sql.in("id", ids)} and owner = ${caller} and state 
   yield* sql`
 insert into session_files (session_id, file_id) select ${session}, id from files where ${sql.in("id", ids)}
 on conflict do nothing`
+  const [all] = yield* sql<{ readonly bytes: bigint }>`
+select coalesce(sum(f.bytes), 0)::bigint as bytes from session_files j join files f on f.id = j.file_id
+where j.session_id = ${session}`
+  if (Number(all?.bytes ?? 0) > filesQuota) return yield* FileStore.sessionQuotaExceeded(filesQuota)
 })
 
 /** An echo is compared as it was written: Postgres cannot read into a document that contains an escaped NUL. */

@@ -274,5 +274,19 @@ export const fileCases: ReadonlyArray<StoreCase> = [
       const others = yield* add(yield* Given.newOwner, contentOf("in use"))
       assert.equal((yield* Given.failureOf(ask(owner, others.file)))?._tag, "InvalidRequest")
     })
+  },
+  {
+    title: "refuses a plan whose files would be too much for its session, and counts each file once",
+    test: Effect.gen(function* () {
+      const owner = yield* Given.newOwner
+      const session = { external_session_id: yield* Given.newName, filesQuota: 10 }
+      const { file: one } = yield* add(owner, contentOf("123456"))
+      const { file: two } = yield* add(owner, contentOf("654321"))
+      yield* Given.finish(yield* ask(owner, one, session))
+      yield* Given.finish(yield* ask(owner, one, session))
+      const failure = yield* Given.failureOf(ask(owner, two, session))
+      assert.equal(failure?._tag === "InvalidRequest" && failure.code, "quota_exceeded")
+      yield* Given.finish(yield* ask(owner, two, { filesQuota: 10 }))
+    })
   }
 ]
