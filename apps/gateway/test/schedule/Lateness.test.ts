@@ -8,6 +8,7 @@ import { Config, ConfigProvider, Console, Effect, Redacted, Schedule } from "eff
 import { Reactivity } from "effect/reactivity"
 import { databases } from "../plan/Databases.ts"
 import { start } from "../plan/GatewayProcess.ts"
+import { post } from "../http/RunningGateway.ts"
 
 interface Found {
   readonly started: number
@@ -36,7 +37,7 @@ it.live(
         OPENAI_API_KEY: "key",
         BOWLINE_MAX_PLANS: "10000"
       }
-      yield* start(environment)
+      const { url } = yield* start(environment)
       yield* start(environment)
       const sql = yield* PgClient.makeClient({ url: Redacted.make(settings.DATABASE_URL) })
       const transactions = Effect.map(
@@ -47,9 +48,12 @@ select (xact_commit + xact_rollback)::float8 as sum from pg_stat_database where 
       // The first due times are spread over the interval that begins in 2 s.
       yield* sql`
 insert into schedules (id, owner, name, calendar, plan, overlap, catch_up, paused, next_at, look_at)
-select 'schedule_' || gen_random_uuid(), 'anonymous', i::text, json_build_object('every_ms', ${everyMs}::int, 'from', to_char(d at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
+select 'schedule_' || gen_random_uuid(), 'caller ' || i % 100, i::text, json_build_object('every_ms', ${everyMs}::int, 'from', to_char(d at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
   '{"question": "Hi"}', 'skip', 'last', false, d, d
 from generate_series(1, ${count}) i, lateral (select date_trunc('milliseconds', now()) + interval '2 seconds' + i * ${everyMs / count}::float8 * interval '1 millisecond' as d) t`
+      // What was written behind their backs the replicas hear of with this one.
+      const far = { name: "far", when: { at: "2999-01-01T00:00:00Z" }, plan: { question: "Hi" } }
+      assert.strictEqual((yield* post(`${url}/schedules`, far)).status, 201)
       const found = sql<Found>`
 select count(*) filter (where outcome = 'started')::int as started, count(*) filter (where outcome <> 'started')::int as others,
   (select count(*)::int from (select 1 from firings group by schedule_id, due_at having count(*) > 1) t) as twice,
