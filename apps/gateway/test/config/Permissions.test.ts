@@ -202,7 +202,7 @@ budgets: { ann: {}, eve: { tokens_per_day: 1 }, bob: { tokens_per_day: -1, calls
         `bad.yaml permissions.bob.models.deny[0]: ${glob}`,
         `bad.yaml permissions.bob.models.deny[1]: ${glob}`,
         "bad.yaml permissions.bob.models.deny[2]: Expected string",
-        "bad.yaml budgets.ann: Expected tokens_per_day, tool_calls_per_day, or both of them",
+        "bad.yaml budgets.ann: Expected one of tokens_per_day, tool_calls_per_day, cost_usd_per_day, cost_usd_per_month, or several of them",
         "bad.yaml budgets.bob.calls: There is no such key",
         "bad.yaml budgets.bob.tokens_per_day: Expected a value between 0 and 1000000000000",
         "bad.yaml budgets.bob.tool_calls_per_day: Expected an integer"
