@@ -76,16 +76,14 @@ export const layer = Layer.effect(
 
     return {
       bearer: (handled, { credential, endpoint }) => {
-        const handledFor = ({ asker, isAdmin, name }: KnownCaller) =>
-          withinRate(
-            name,
-            handled.pipe(
-              Effect.provideService(Caller, name),
-              Effect.provideService(IsAdmin, isAdmin),
-              Effect.provideService(AskerFacts, asker)
-            )
+        const handledAs = ({ asker, isAdmin, name }: KnownCaller) =>
+          handled.pipe(
+            Effect.provideService(Caller, name),
+            Effect.provideService(IsAdmin, isAdmin),
+            Effect.provideService(AskerFacts, asker)
           )
-        if (hasPublicMetrics && endpoint.path === "/metrics") return handledFor(stranger)
+        if (hasPublicMetrics && endpoint.path === "/metrics") return handledAs(stranger)
+        const handledFor = (caller: KnownCaller) => withinRate(caller.name, handledAs(caller))
         const refuse = (detail: string, isMissing = false) =>
           Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
             respond(resource.refuse(request, detail, isMissing))
