@@ -48,20 +48,20 @@ const makeResume = Effect.gen(function* () {
   const notices = yield* Notices
   const { takeoverGrace } = yield* PlansConfig
 
-  /** A plan of which some price is not known has the rest of its cost in its events. Only a limit has to know it. */
+  /** A plan of which some price is not known has the rest of its cost in its events. Only a limit has to know it: it counts as used up where nobody can read them. */
   const knownCost = Effect.fnUntraced(
     function* ({ plan: { cost_usd, plan_id }, preferences }: AbandonedPlan) {
       if (cost_usd !== null || preferences.max_cost_usd === undefined) return cost_usd ?? 0
       let sum = 0
       for (let after = 0; ;) {
-        const frames = yield* framesBehind(store, plan_id, after)
+        const frames = yield* retryWhileAway(framesBehind(store, plan_id, after))
         const last = frames.at(-1)
         if (last === undefined) return addCost(0, sum) ?? 0
         for (const { data, event } of frames.map(toEvent)) if (event === "usage") sum += data.cost_usd ?? 0
         after = last.seq
       }
     },
-    Effect.orElseSucceed(() => 0)
+    Effect.orElseSucceed(() => Infinity)
   )
 
   return Effect.fnUntraced(function* (abandoned: AbandonedPlan, asked: PlanRequest, preset: Presets.Preset) {

@@ -156,20 +156,19 @@ const stageOf = (open: ReadonlyArray<StoredWait>): Stage | null => {
   return open.some(({ kind }) => kind === "approval") ? "approval" : "client"
 }
 
-/** Reads from the store how far the plan has come. */
+/** Reads from what the store has told how far the plan has come, but for its cost where some price is not known. */
 export const read = ({
   plan,
   tail,
   tasks,
   unanswered,
   waits
-}: Pick<AbandonedPlan, "plan" | "tail" | "tasks" | "unanswered" | "waits">): Resumed => {
+}: Pick<AbandonedPlan, "plan" | "tail" | "tasks" | "unanswered" | "waits">): Omit<Resumed, "knownCost"> => {
   const { model, steps, tool_calls, retries, usage, cost_usd } = plan
   const has = (event: EventRow["event"]) => tail.some((row) => row.event === event)
   const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
   return {
     progress: { model, steps, tool_calls, retries, usage, cost_usd },
-    knownCost: cost_usd ?? 0,
     waitedIn: stageOf(waits.filter(({ settlement }) => settlement === undefined)),
     isAsked: has("plan") || has("step"),
     attempts: has("step") && !isAnswered(steps, tail) ? attemptsOf(tail) : undefined,

@@ -1,11 +1,12 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { stall } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { Asked } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
-import { all, layer, layerOnStore, post, readAll, single } from "@bowline/testing/unstable/TestKit"
+import { all, layer, layerOnStore, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { type Model, noOverrides, overrides } from "../../src/provider/ModelTable.ts"
@@ -110,24 +111,47 @@ describe("max_cost_usd", () => {
     })
   )
 
-  it.effect("counts what is known of the cost, also where the next process goes on with the plan", () => {
-    const { peers } = peer()
-    let steps = 0
-    const config = { models: () => (steps < 2 ? priced().models() : noOverrides), unknownPrice: "ignore" as const }
-    return Effect.gen(function* () {
-      const first = yield* mortal({
-        script: ({ messages }: Asked) =>
-          ++steps === 3 ? [stall] : [callTool("bob_ask", { input: String(messages.length) }), spends],
-        peers,
-        config
-      })
-      const { plan_id } = yield* askAndKill(first, { agents: [bob], preferences: { max_cost_usd: 0.0029 } })
-      const second = yield* mortal({ script: busy, peers, config })
-      const events = yield* replayed(second, plan_id)
-      assert.deepInclude(single(events, "final"), { stop_reason: "max_cost" })
-      assert.strictEqual((yield* second.plans.get(anonymous, plan_id)).cost_usd, null)
-    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
-  })
+  it.effect(
+    "counts what is known of the cost, also where the next process goes on with the plan, and its database is away for a while",
+    () => {
+      const { peers } = peer()
+      let steps = 0
+      const config = { models: () => (steps === 1 ? priced().models() : noOverrides), unknownPrice: "ignore" as const }
+      return Effect.gen(function* () {
+        const first = yield* mortal({
+          script: ({ messages }: Asked) =>
+            ++steps === 3 ? [stall] : [callTool("bob_ask", { input: String(messages.length) }), spends],
+          peers,
+          config
+        })
+        const { plan_id } = yield* askAndKill(first, { agents: [bob], preferences: { max_cost_usd: 0.0029 } })
+        const store = yield* PlanStore
+        // It is away for a second when the plan has been taken over.
+        let awayUntil = 0
+        const flaky: typeof store = {
+          ...store,
+          takeOver: (...given) =>
+            Effect.tap(store.takeOver(...given), (taken) =>
+              Effect.map(
+                Clock.currentTimeMillis,
+                (now) => void (awayUntil = taken.length > 0 ? now + 1_000 : awayUntil)
+              )
+            ),
+          events: (...given) =>
+            Effect.flatMap(Clock.currentTimeMillis, (now) =>
+              now < awayUntil
+                ? Effect.fail(new StorageError({ reason: new Unavailable({ cause: "away" }) }))
+                : store.events(...given)
+            )
+        }
+        const second = yield* mortal({ script: busy, peers, config }).pipe(Effect.provideService(PlanStore, flaky))
+        yield* pass("25 seconds", "500 millis")
+        const events = yield* replayed(second, plan_id)
+        assert.deepInclude(single(events, "final"), { stop_reason: "max_cost" })
+        assert.strictEqual((yield* second.plans.get(anonymous, plan_id)).cost_usd, null)
+      }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+    }
+  )
 })
 
 describe("a budget in money", () => {
