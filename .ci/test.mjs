@@ -8,7 +8,8 @@ const [{ passed, failed, skipped }, others] = await Promise.all([
   runChecks({ isBeside: true }).then(async (checks) => [
     ...checks,
     ...(await runExamples()),
-    ...(await runServing({ isBeside: true })),
+    // It waits for its own processes: at the lowest priority it would starve.
+    ...(await runServing()),
     ...(await runPublishCheck({ isBeside: true })),
     ...(await runFirstHours({ isBeside: true }))
   ])
