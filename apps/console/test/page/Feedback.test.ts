@@ -17,10 +17,14 @@ describeInBrowser("feedback", () => {
         await page.keyboard.press("Enter")
         await page.locator("button[aria-pressed=true]", { hasText: "Bad" }).waitFor()
         await page.getByLabel("Why?").fill("Too short")
+        let isStored = false
+        const readAgain = page.waitForResponse((response) => {
+          if (!response.url().endsWith("/feedback")) return false
+          isStored ||= response.request().postData()?.includes("Too short") === true
+          return isStored && response.request().method() === "GET"
+        })
         await page.getByLabel("Why?").press("Enter")
-        await page.waitForResponse(
-          (response) => response.request().method() === "GET" && response.url().endsWith("/feedback")
-        )
+        await readAgain
         await page.reload()
         await page.locator("button[aria-pressed=true]", { hasText: "Bad" }).waitFor()
         assert.strictEqual(await page.getByLabel("Why?").inputValue(), "Too short")

@@ -59,7 +59,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
   return [
     // What can be asked comes with the configuration, the table with the plans: so both are waited for.
     { name: "ask", path: "/", ready: "main:has(.samples):has(tbody tr)" },
-    { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr)" },
+    { name: "overview", path: "/overview", ready: "main:has(.chart):has(.part tbody tr):has(dd .state)" },
     { name: "plans", path: "/plans", ready: "main:has(.chart):has(tbody tr)" },
     // The answer comes with the plan's record, the timeline with its events.
     {
@@ -70,7 +70,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "running", path: `/plans/${stuck}`, ready: "[role=row] >> text=stuck" },
     { name: "retracted", path: `/plans/${retracted}`, ready: `main:has(.prose) ${finished("Attempt 2")}` },
     { name: "sessions", path: "/sessions", ready: "tbody tr" },
-    { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
+    { name: "session", path: `/sessions/${session_id}`, ready: 'main:has(summary:has-text("as a list")):has(.prose)' },
     { name: "schedules", path: "/schedules", ready: "tbody tr" },
     { name: "schedule", path: `/schedules/${schedule_id}`, ready: "text=It has not been due yet" },
     { name: "approvals", path: "/approvals", ready: ".approval .story" },
