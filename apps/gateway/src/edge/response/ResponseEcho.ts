@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** A field that a response shows as null where its request did not name it. */
+/** A field that is null where the request did not name it. */
 const orNull = <S extends Schema.Constraint>(schema: S) => Schema.NullOr(schema)
 
 const Json = Schema.Record(Schema.String, Schema.Json)
@@ -23,12 +23,14 @@ export const ResponseEcho = Schema.Struct({
   max_output_tokens: orNull(Schema.Int),
   max_tool_calls: orNull(Schema.Int),
   reasoning: Json,
+  prompt_cache_key: Schema.optionalKey(Schema.String),
   safety_identifier: orNull(Schema.String),
   service_tier: orNull(Schema.String),
   temperature: orNull(Schema.Finite),
   text: Json,
   tools: Schema.Array(Json),
   parallel_tool_calls: Schema.optionalKey(Schema.Boolean),
+  tool_choice: Schema.optionalKey(Schema.tag("none")),
   top_p: orNull(Schema.Finite),
   user: orNull(Schema.String),
   labels: Schema.Array(Schema.String),

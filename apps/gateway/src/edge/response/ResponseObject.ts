@@ -75,6 +75,7 @@ const endOf = (created: number, progress: Progress) => {
 /** A plan as a response of OpenAI's API. Everything in it follows from what is stored. */
 export const make = (ref: ResponseRef, echo: ResponseEcho, progress: Progress, output: ReadonlyArray<Item>) => {
   const { created_at, input: _, labels: __, type: ___, ...repeated } = echo
+  const { service_tier, temperature, top_p } = echo
   return {
     id: responseId(ref),
     object: "response" as const,
@@ -84,7 +85,15 @@ export const make = (ref: ResponseRef, echo: ResponseEcho, progress: Progress, o
     parallel_tool_calls: true,
     tool_choice: "auto" as const,
     truncation: "disabled" as const,
+    prompt_cache_key: null,
     ...repeated,
+    // Open Responses has numbers and a name here, where nobody has asked for any as well.
+    temperature: temperature ?? 1,
+    top_p: top_p ?? 1,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    top_logprobs: 0,
+    service_tier: service_tier ?? "default",
     ...(ref.leg > 1 && { previous_response_id: responseId({ ...ref, leg: ref.leg - 1 }) })
   }
 }

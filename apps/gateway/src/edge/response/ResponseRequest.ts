@@ -38,6 +38,7 @@ const Body = Schema.Struct({
   tool_choice: ChatTools.fields.tool_choice,
   parallel_tool_calls: ChatTools.fields.parallel_tool_calls,
   service_tier: given(Schema.String),
+  prompt_cache_key: given(Schema.String.check(Schema.isMaxLength(512))),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
   safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
   temperature: ChatSampling.fields.temperature,
@@ -132,7 +133,16 @@ const samplingOf = ({ max_output_tokens = null, reasoning, temperature = null, t
   })
 
 const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): ResponseRequest["echo"] => {
-  const { background, conversation = null, parallel_tool_calls, store, text, tools } = body
+  const {
+    background,
+    conversation = null,
+    parallel_tool_calls,
+    prompt_cache_key,
+    store,
+    text,
+    tool_choice,
+    tools
+  } = body
   return {
     type: "response",
     model: body.model,
@@ -151,6 +161,8 @@ const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): Re
     text: { ...text, format: text?.format ?? { type: "text" } },
     tools: (tools ?? []).map(ResponseTools.shown),
     ...(parallel_tool_calls === false && { parallel_tool_calls }),
+    ...(tool_choice === "none" && { tool_choice }),
+    ...(typeof prompt_cache_key === "string" && { prompt_cache_key }),
     top_p: body.top_p ?? null,
     user: body.user ?? null,
     // Nobody can ask for the input of what is not stored.

@@ -110,8 +110,10 @@ export const read = (tools: ReadonlyArray<Json>): Result.Result<Named, ReadonlyA
   })
 }
 
-/** What a response shows of a tool: its secrets stay here. */
+const functionFields = { description: null, parameters: null, strict: null }
+
+/** What a response shows of a tool: its secrets stay here, and a function has each of its fields. */
 export const shown = (tool: Json): Json => {
   const { authorization: _, headers: __, ...rest } = tool
-  return rest
+  return rest["type"] === "function" ? { ...functionFields, ...rest } : rest
 }
