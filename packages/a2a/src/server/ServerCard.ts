@@ -19,6 +19,17 @@ export interface CardSkill {
   readonly tags: ReadonlyArray<string>
 }
 
+/** That a stream goes on behind an event that its client has seen. It holds with each client; one that names it hears that. */
+export const resumableStreams = "urn:bowline:a2a:resumable-streams:v1"
+
+const extensions = [
+  {
+    uri: resumableStreams,
+    description: "Each event has an id. SubscribeToTask with it as Last-Event-ID goes on behind that event",
+    required: false
+  }
+]
+
 const inputModes = ["text/plain", "application/json"]
 
 /** An agent card for clients of 1.0. */
@@ -31,7 +42,7 @@ export const make10 = ({ description, hasPush, name, needsKey, skills, url, vers
     { url, protocolBinding: "HTTP+JSON", protocolVersion: "1.0" },
     { url, protocolBinding: "JSONRPC", protocolVersion: "0.3" }
   ],
-  capabilities: { streaming: true, pushNotifications: hasPush, extendedAgentCard: true },
+  capabilities: { streaming: true, pushNotifications: hasPush, extendedAgentCard: true, extensions },
   defaultInputModes: inputModes,
   defaultOutputModes: inputModes,
   skills: skills.map((skill) => ({ ...skill })),

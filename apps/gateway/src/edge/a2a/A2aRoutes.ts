@@ -1,4 +1,5 @@
 import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
+import { resumableStreams } from "@bowline/a2a/unstable/server/ServerCard"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { direct, type Route } from "@bowline/runtime/remote/PeerClient"
@@ -20,11 +21,13 @@ import * as SendCall from "./SendCall.ts"
 import * as TaskCalls from "./TaskCalls.ts"
 import * as TaskReader from "./TaskReader.ts"
 
-/** A client that names extensions is told which of them are active: the gateway has none. */
-const withExtensions = ({ headers }: HttpServerRequest.HttpServerRequest) =>
-  headers["a2a-extensions"] === undefined
-    ? identity<HttpServerResponse.HttpServerResponse>
-    : HttpServerResponse.setHeader("a2a-extensions", "")
+/** A client that names extensions is told which of them are active, in the header that it uses: clients of 0.3 have another one. */
+const withExtensions = ({ headers }: HttpServerRequest.HttpServerRequest) => {
+  const name = ["a2a-extensions", "x-a2a-extensions"].find((name) => headers[name] !== undefined)
+  if (name === undefined) return identity<HttpServerResponse.HttpServerResponse>
+  const named = headers[name]?.split(",").map((uri) => uri.trim()) ?? []
+  return HttpServerResponse.setHeader(name, named.includes(resumableStreams) ? resumableStreams : "")
+}
 
 /** The session of the task was deleted while the gateway worked on the answer. */
 const gone = new A2aError({ error: "TaskNotFound", message: "The task was deleted" })

@@ -297,7 +297,7 @@ describe("an error of HTTP+JSON", () => {
 })
 
 describe("a client that names extensions", () => {
-  it.live("is answered as without them, and told that none is active, in both bindings and in streams", () =>
+  it.live("is answered as without them, and told which are active, in both bindings and in streams", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
       const named = { "a2a-extensions": "https://example.com/ext/v1,urn:other" }
@@ -314,6 +314,15 @@ describe("a client that names extensions", () => {
       assert.deepStrictEqual([errorOf(refused).code, refused.headers.get("a2a-extensions")], [-32001, ""])
       const without = yield* post(`${url}/a2a`, rpc("SendMessage", message()))
       assert.isNull(without.headers.get("a2a-extensions"))
+      const resumable = "urn:bowline:a2a:resumable-streams:v1"
+      const known = { "a2a-extensions": `urn:other, ${resumable}` }
+      const active = yield* post(`${url}/a2a/message:stream`, message(), known)
+      assert.strictEqual(active.headers.get("a2a-extensions"), resumable)
+      const older = yield* post(`${url}/a2a`, rpc("GetTask", { id: missing }), { "x-a2a-extensions": resumable })
+      assert.deepStrictEqual(
+        ["x-a2a-extensions", "a2a-extensions"].map((name) => older.headers.get(name)),
+        [resumable, null]
+      )
     })
   )
 })

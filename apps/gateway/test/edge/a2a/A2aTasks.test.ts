@@ -179,8 +179,13 @@ describe("the card", () => {
           ["JSONRPC", "0.3", `${url}/a2a`]
         ]
       )
+      const { extensions, ...capabilities } = body["capabilities"] as { extensions: ReadonlyArray<{ uri: string }> }
+      assert.deepStrictEqual(capabilities, { streaming: true, pushNotifications: false, extendedAgentCard: true })
+      assert.deepStrictEqual(
+        extensions.map(({ uri }) => uri),
+        ["urn:bowline:a2a:resumable-streams:v1"]
+      )
       assert.deepInclude(body, {
-        capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: true },
         protocolVersion: "0.3.0",
         preferredTransport: "JSONRPC"
       })
@@ -192,6 +197,14 @@ describe("the card", () => {
         headers: { "if-none-match": headers.get("etag") ?? "" }
       })
       assert.deepStrictEqual([again.status, again.text], [304, ""])
+      const modified = headers.get("last-modified") ?? ""
+      const since = (time: string, tag = {}) =>
+        send(`${url}/.well-known/agent-card.json`, { headers: { "if-modified-since": time, ...tag } })
+      assert.strictEqual((yield* since(modified)).status, 304)
+      assert.strictEqual((yield* since(new Date(Date.parse(modified) - 1_000).toUTCString())).status, 200)
+      assert.strictEqual((yield* since("yesterday")).status, 200)
+      // The validator is the better one.
+      assert.strictEqual((yield* since(modified, { "if-none-match": '"other"' })).status, 200)
       assert.strictEqual((yield* send(`${url}/a2a/extendedAgentCard`)).status, 401)
       const extended = yield* send(`${url}/a2a/extendedAgentCard`, { headers: ann })
       assert.deepInclude(extended.body, { name: "Bowline" })
