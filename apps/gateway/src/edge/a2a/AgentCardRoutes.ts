@@ -1,6 +1,6 @@
 import { Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Api } from "@bowline/protocol/api/Api"
-import { Clock, Effect } from "effect"
+import { DateTime, Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Etag from "../../http/Etag.ts"
@@ -35,7 +35,7 @@ export const layer = HttpApiBuilder.group(
     // With that of the demo, which the configuration does not name.
     const presets = Array.from((yield* Presets).values())
     // A process has one configuration.
-    const since = new Date(yield* Clock.currentTimeMillis)
+    const since = yield* DateTime.nowAsDate
 
     return handlers
       .handleRaw("card", ({ request }) =>
