@@ -288,5 +288,29 @@ export const found: Readonly<Record<string, Scenario>> = {
       { _tag: "AnswerLost", at: 7_440, replica: 0, isApplied: false },
       { _tag: "StoreSlow", at: 6_871, replica: 0, ms: 4_940, delayMs: 1_797 }
     ]
+  },
+  "a plan that is parked while the store is away has the time that was left before": {
+    seed: 2_027_000_162,
+    replicas: 1,
+    parkAfterMs: 1_392,
+    plans: [
+      {
+        ...plainPlan,
+        at: 188,
+        onDisconnect: "cancel",
+        timeoutMs: 195_720,
+        waitMs: 12_321,
+        answers: true,
+        steps: [
+          { words: 1, pauseMs: 1, calls: [{ key: "p0/9.1", tool: "page", ms: 0 }] },
+          { words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "auto_ask", ms: 1 }] },
+          ...plainPlan.steps
+        ]
+      }
+    ],
+    faults: [
+      { _tag: "Peer", key: "p0/0.0", does: { _tag: "State", state: "something-new" } },
+      { _tag: "Partition", at: 1_016, replica: 0, ms: 6_553 }
+    ]
   }
 }

@@ -8,6 +8,24 @@ const deadlineSlack = 1_000
 /** How soon another replica takes over what a process hands over that shuts down, in milliseconds: it looks every 3 s. */
 const handOverMs = 5_000
 
+/**
+ * How much later a plan ends whose parking was stored late, in milliseconds: the time that is left is that of when it was to be parked. Only
+ * what kept its replica from the store may be the reason.
+ */
+const parkedLateBy = (observed: Observed, { created, parked, plan, request }: ObservedPlan): number => {
+  let late = 0
+  let deadline = created.at + (request.preferences.timeout_ms ?? 0)
+  for (const { at, changes, order, plan_id, replica } of observed.commits) {
+    const change = changes.find(({ _tag }) => _tag === "Parked")
+    if (plan_id !== plan.plan_id || change?._tag !== "Parked") continue
+    const proposed = deadline - change.leftMs
+    const by = wasHindered(observed, replica, proposed, at) ? Math.max(0, at - proposed) : 0
+    late += by
+    deadline += by + ((parked.find((span) => span.order === order)?.to ?? at) - at)
+  }
+  return late
+}
+
 /** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered, or that has handed it over. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
   // What nobody has stored yet, nobody takes over.
@@ -24,7 +42,7 @@ const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number =
   // Where the store is slow: what is on its way at the deadline, the look into the inbox, and the end, there and back.
   const ways = ownersOf(observed, plan).map(({ replica }) => 6 * wayMs(observed, replica, plan.deadline, ended))
   return Math.max(
-    plan.deadline + deadlineSlack + Math.max(0, ...ages) + Math.max(0, ...ways),
+    plan.deadline + parkedLateBy(observed, plan) + deadlineSlack + Math.max(0, ...ages) + Math.max(0, ...ways),
     ...left.map((at) => anyFitBy(observed, at, handOverMs)),
     ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
   )
