@@ -194,17 +194,17 @@ const makeOpen = Effect.gen(function* () {
     live.head = head.seq
     live.publish(recent)
     const content = said ?? emptyInbox(plan_id)
-    const journal = new Journal(
-      { plan_id, session_id },
+    const journal = new Journal({
+      plan: { plan_id, session_id },
       guard,
       head,
       gist,
       live,
-      writer.notify,
-      (why) => run.stop(why),
-      content.count,
-      () => inboxes.look(plan_id)
-    )
+      notify: writer.notify,
+      onStopped: (why) => run.stop(why),
+      seen: content.count,
+      onBehind: () => inboxes.look(plan_id)
+    })
     if (wokenBy != null) {
       const data = { because: wokenBy, deadline_at: fromMillis(start.deadline) }
       journal.append([{ _tag: "Woken" }], [{ event: "woken", data }])

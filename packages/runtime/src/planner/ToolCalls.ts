@@ -74,9 +74,9 @@ export interface Options {
   readonly concurrency: number
   /** The operator's limit of each call. */
   readonly timeoutMs: number
-  /** Waits until a call may be made, and refuses it if it may not. */
   /** Knows whose the effects of calls are. */
   readonly store: PlanStore["Service"]
+  /** Waits until a call may be made, and refuses it if it may not. */
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
 

@@ -32,16 +32,30 @@ const maxBytes = 262_144
 
 const bytesOf = (event: PlanEvent): number => (isDelta(event) ? event.data.delta.length : sizeOf(event.data))
 
+/** What a journal begins with. */
+interface Given {
+  readonly plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
+  readonly guard: Guard
+  readonly head: Head
+  /** What the plan has come to; undefined if that is not known. */
+  readonly gist: PlanGist.PlanGist | undefined
+  readonly live: LivePlan
+  readonly notify: (source: Source) => void
+  /** Called once at most: the plan must stop. */
+  readonly onStopped: (why: Stopped) => void
+  /** How much of the plan's inbox is read. */
+  readonly seen: number
+  /** Called when the plan's inbox has more than was read. */
+  readonly onBehind: () => void
+}
+
 /**
  * The one ordered queue of what a plan writes. Numbers are given when an event is appended; a frame is sent when it is
  * stored. A sealed journal drops what the plan's fibers still append: the plan is over.
  */
 export class Journal implements Source {
+  readonly #given: Given
   #guard: Guard
-  readonly #plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
-  readonly #live: LivePlan
-  readonly #notify: (source: Source) => void
-  readonly #onStopped: (why: Stopped) => void
   #stopped: Stopped | undefined
   #head: number
   /** The time of the last write. Another process, whose clock is ahead, may have made it. */
@@ -50,9 +64,7 @@ export class Journal implements Source {
   #changes: Array<PlanChange> = []
   #bytes = 0
   #sealed = false
-  /** How much of the plan's inbox is read. */
   #seen: number
-  readonly #onBehind: () => void
   /** What is only stored if the whole inbox is read. */
   #proposal:
     | {
@@ -65,7 +77,6 @@ export class Journal implements Source {
     | undefined
   #isUnread = false
   #releases = false
-  /** What the plan has come to; undefined if that is not known. */
   #gist: PlanGist.PlanGist | undefined
   /** What is recorded with the next event, and with those that wait. */
   #records: ReadonlyArray<object> = []
@@ -76,28 +87,13 @@ export class Journal implements Source {
   /** Called whenever a batch is stored, and when the plan must stop. */
   readonly #waiters = new Set<() => void>()
 
-  /** `onStopped` is called once at most: the plan must stop. `onBehind` is called when the plan's inbox has more than was read. */
-  constructor(
-    plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
-    guard: Guard,
-    { seq, at }: Head,
-    gist: PlanGist.PlanGist | undefined,
-    live: LivePlan,
-    notify: (source: Source) => void,
-    onStopped: (why: Stopped) => void,
-    seen: number,
-    onBehind: () => void
-  ) {
-    this.#plan = plan
-    this.#guard = guard
-    this.#head = seq
-    this.#at = at
-    this.#gist = gist
-    this.#live = live
-    this.#notify = notify
-    this.#onStopped = onStopped
-    this.#seen = seen
-    this.#onBehind = onBehind
+  constructor(given: Given) {
+    this.#given = given
+    this.#guard = given.guard
+    this.#head = given.head.seq
+    this.#at = given.head.at
+    this.#gist = given.gist
+    this.#seen = given.seen
   }
 
   /** So much of the plan's inbox is read. */
@@ -119,7 +115,7 @@ export class Journal implements Source {
   /** Appends facts and the events that tell them: they are stored together. */
   append(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
     this.defer(changes, events)
-    if (!this.#sealed) this.#notify(this)
+    if (!this.#sealed) this.#given.notify(this)
   }
 
   /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
@@ -156,7 +152,7 @@ export class Journal implements Source {
     this.#add(changes, events)
     this.#isUnread = false
     this.#proposal = { changes: new Set(changes), events: new Set(events), seen: this.#seen, dropped }
-    this.#notify(this)
+    this.#given.notify(this)
   }
 
   /** The same in the middle of a plan, up to the answer: whether it is stored. Waits for its interruption if the plan is over. */
@@ -217,7 +213,7 @@ export class Journal implements Source {
   /** The plan goes on: its end was not stored. */
   reopen(): void {
     this.#sealed = false
-    if (this.#changes.length + this.#events.length > 0) this.#notify(this)
+    if (this.#changes.length + this.#events.length > 0) this.#given.notify(this)
     // Nobody is to wait for what was dropped.
     else this.#stored = this.#appended
   }
@@ -234,7 +230,7 @@ export class Journal implements Source {
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
     if (this.#sealed) return Effect.never
     if (this.#stored >= this.#appended) return Effect.void
-    this.#notify(this)
+    this.#given.notify(this)
     return Effect.andThen(withinAwayLimit(this.written), this.#unlessSealed)
   })
   readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
@@ -291,7 +287,7 @@ export class Journal implements Source {
   #stop(why: Stopped): boolean {
     if (this.#stopped !== undefined) return false
     this.#stopped = why
-    this.#onStopped(why)
+    this.#given.onStopped(why)
     this.#advance()
     return true
   }
@@ -338,16 +334,16 @@ export class Journal implements Source {
     }
     return {
       commit: {
-        ...this.#plan,
+        ...this.#given.plan,
         guard: this.#guard,
         ...written.success,
         inbox: { seen: proposal?.seen ?? this.#seen, closes: proposal !== undefined }
       },
       stored: (isBehind) => {
         this.#stored = until
-        this.#live.publish(events.map((event, index) => toFrame(first + index, at, event)))
+        this.#given.live.publish(events.map((event, index) => toFrame(first + index, at, event)))
         this.#advance()
-        if (isBehind) this.#onBehind()
+        if (isBehind) this.#given.onBehind()
       },
       unread: () => {
         // No reader has seen these events, so that their numbers can be given again.
@@ -386,7 +382,7 @@ export class Journal implements Source {
         this.#changes = settled
         this.#events = events.slice(-2)
         this.#proposal = proposal
-        this.#notify(this)
+        this.#given.notify(this)
       }
     }
   }

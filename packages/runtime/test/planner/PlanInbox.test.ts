@@ -38,18 +38,17 @@ const wait = (round: number): Wait => ({ task_id, kind: "answer", round, expires
 const make = Effect.map(Effect.scope, (scope) => {
   const ignore = () => undefined
   const live = new LivePlan(scope, ignore)
-  const head = { seq: 0, at: "2026-01-02T03:04:05.678Z" }
-  const journal = new Journal(
-    { plan_id, session_id },
-    { _tag: "Held", fence: 1 },
-    head,
-    undefined,
+  const journal = new Journal({
+    plan: { plan_id, session_id },
+    guard: { _tag: "Held", fence: 1 },
+    head: { seq: 0, at: "2026-01-02T03:04:05.678Z" },
+    gist: undefined,
     live,
-    ignore,
-    ignore,
-    0,
-    ignore
-  )
+    notify: ignore,
+    onStopped: ignore,
+    seen: 0,
+    onBehind: ignore
+  })
   const inbox = new PlanInbox(plan_id, journal, 0, { read: () => Effect.void, onWait: ignore })
   return { inbox, journal }
 })

@@ -40,17 +40,17 @@ const setUp = (commit: Commit) => {
     const plan = (n: number, fence = 1) => {
       const live = new LivePlan(scope, () => {})
       const stopped = Deferred.makeUnsafe<Stopped>()
-      const journal = new Journal(
-        { plan_id: planId(n), session_id },
-        { _tag: "Held", fence },
-        { seq: 0, at: storedAt },
-        undefined,
+      const journal = new Journal({
+        plan: { plan_id: planId(n), session_id },
+        guard: { _tag: "Held", fence },
+        head: { seq: 0, at: storedAt },
+        gist: undefined,
         live,
-        writer.notify,
-        (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why)),
-        0,
-        () => undefined
-      )
+        notify: writer.notify,
+        onStopped: (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why)),
+        seen: 0,
+        onBehind: () => undefined
+      })
       const say = (delta: string) => journal.emit({ event: "text.delta", data: { step: 1, attempt: 1, delta } })
       return { live, journal, say, stopped: Deferred.await(stopped) }
     }

@@ -15,8 +15,17 @@ const text = (delta: string) => ({ event: "text.delta", data: { step: 1, attempt
 const make = Effect.map(Effect.scope, (scope) => {
   const live = new LivePlan(scope, () => {})
   const ignore = () => undefined
-  const head = { seq: 0, at: "2026-01-02T03:04:05.678Z" }
-  return new Journal(plan, { _tag: "Held", fence: 1 }, head, undefined, live, ignore, ignore, 0, ignore)
+  return new Journal({
+    plan,
+    guard: { _tag: "Held", fence: 1 },
+    head: { seq: 0, at: "2026-01-02T03:04:05.678Z" },
+    gist: undefined,
+    live,
+    notify: ignore,
+    onStopped: ignore,
+    seen: 0,
+    onBehind: ignore
+  })
 })
 
 /** What the journal writes next: the numbers and payloads of its events, and whether it closes the inbox. */
