@@ -11,6 +11,7 @@ import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import type { PlansConfig } from "../../src/config/PlansConfig.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { notMade, unknownEffect } from "../../src/provider/LegalHistory.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { isSummary, small, words } from "../compaction/LongSession.ts"
 import { bob, names } from "../plan/Bob.ts"
@@ -112,9 +113,12 @@ const checkEnd = ({ events, parts, plan }: Aborted, { calls = [0, 0], stage }: S
   const owed = parts.flatMap((part) => (part.type === "tool_call" ? [part.task_id] : []))
   const results = parts.flatMap((part) => (part.type === "tool_result" ? [part] : []))
   assert.lengthOf(owed, asked)
+  const started = new Set(tools.map(({ task_id }) => task_id))
   assert.deepStrictEqual(
-    owed.map((task_id) => results.filter((result) => result.task_id === task_id).map(({ state }) => state)),
-    owed.map(() => ["interrupted"])
+    owed.map((task_id) =>
+      results.filter((result) => result.task_id === task_id).map(({ content, state }) => [state, content])
+    ),
+    owed.map((task_id) => [["interrupted", started.has(task_id) ? unknownEffect : notMade]])
   )
   assert.lengthOf(results, asked)
 }

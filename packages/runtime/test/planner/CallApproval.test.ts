@@ -11,6 +11,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Stream } from "effect"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
+import { Inbox } from "../../src/plan/Inbox.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { InboxStore } from "../../src/store/InboxStore.ts"
@@ -124,6 +125,23 @@ describe("a call that needs an approval", () => {
       const [result] = second === undefined ? [] : results(second)
       assert.strictEqual(result, "The call was not made: anonymous rejected it. anonymous says: Too much: ask first")
       assert.strictEqual(single(events, "final").text, "done")
+    }).pipe(Effect.provide(layer({ script: [[pay("7")], say1], peers })), Effect.scoped)
+  })
+
+  it.effect("is made with the arguments of whoever has approved it, of which the model is told", () => {
+    const { asked, peers } = peer()
+    return Effect.gen(function* () {
+      const { events, plan_id, reader } = yield* ask()
+      const { task_id } = single(events, "approval.requested")
+      const decision = { type: "decision", task_id, decision: "approve", input: { input: "5" } } as const
+      yield* (yield* Inbox).accept({ caller: anonymous, isAdmin: false }, plan_id, decision, undefined)
+      yield* pass("100 millis")
+      yield* Fiber.join(reader)
+      assert.deepStrictEqual(asked, ['pay "5"'])
+      assert.deepStrictEqual(single(events, "task.started").input, { input: "5" })
+      const [, second] = yield* (yield* ScriptedProvider).asked.all
+      const [result = ""] = second === undefined ? [] : results(second)
+      assert.match(result, /paid[^]*\nanonymous has changed the arguments to \{"input":"5"\}$/)
     }).pipe(Effect.provide(layer({ script: [[pay("7")], say1], peers })), Effect.scoped)
   })
 
