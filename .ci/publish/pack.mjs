@@ -14,13 +14,15 @@ export const packed = join(root, ".bowline", "packed")
 /** A module's name without its folder and its endings: its source, what was built of it, its declarations and its maps have the same. */
 const moduleOf = (path) => path.replace(/^package\/(dist|src)\//, "").replace(/\.[^/]*$/, "")
 
-/** The files of a tarball with those of a module behind each other: gzip refers to what is at most 32 kB back, and they say nearly the same. */
+/**
+ * The files of a tarball with those of a module behind each other, and the maps behind all of them: gzip refers to what is at most 32 kB back, and they say nearly the same.
+ */
 const reorder = async (path) => {
   const entries = []
   const tar = extract()
   tar.end(gunzipSync(readFileSync(path)))
   for await (const entry of tar) entries.push({ header: entry.header, content: await buffer(entry) })
-  const keyOf = ({ header: { name } }) => `${moduleOf(name)}\n${basename(name)}`
+  const keyOf = ({ header: { name } }) => `${name.endsWith(".map")} ${moduleOf(name)}\n${basename(name)}`
   entries.sort((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1))
   const ordered = archive()
   for (const { header, content } of entries) ordered.entry(header, content)

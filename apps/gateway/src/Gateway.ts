@@ -9,6 +9,7 @@ import * as NamedModels from "@bowline/runtime/unstable/config/NamedModels"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
 import { defaultPreset, noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import * as FileFetch from "@bowline/runtime/unstable/file/FileFetch"
 import { FilesConfig } from "@bowline/runtime/unstable/config/FilesConfig"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { ConfiguredServers } from "@bowline/runtime/unstable/remote/ConfiguredServers"
@@ -185,6 +186,12 @@ const push = (config: Config) =>
     ])
   )
 
+/** What fetches the files that questions name. Callers name the places, so the egress rules hold. */
+const fileFetch = (config: Config) =>
+  Layer.effect(FileFetch.FileFetch, FileFetch.make).pipe(
+    Layer.provide([Outbound.layerWithin(config.egress, config.peerTls), Layer.succeed(FilesConfig, config.fileLimits)])
+  )
+
 /** The schedules of callers, and what fires them. */
 const schedules = ({ plans }: Config) =>
   Layer.merge(Schedules.layer, Layer.provide(Firings.layer, FiringCallers.layer)).pipe(
@@ -275,7 +282,8 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     Layer.provide([
       Layer.succeed(GatewayConfig, config),
       Layer.succeed(GatewayIdentity, config.identity),
-      Layer.succeed(FilesConfig, config.fileLimits)
+      Layer.succeed(FilesConfig, config.fileLimits),
+      fileFetch(config)
     ]),
     Layer.provide(NamedModels.layer(config.configuredModels)),
     // A SIGHUP that comes while the gateway starts is heeded, too.

@@ -175,7 +175,8 @@ export interface PlanRequest {
         readonly data: string
         readonly media_type: string
         readonly name?: string
-      }>
+      }
+      | { readonly type: "file"; readonly url: string }>
   readonly session_id?: string
   readonly preset?: string
   readonly call?: {

@@ -1,8 +1,12 @@
 import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
 import { say } from "@bowline/testing/provider/Turn"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import type { HostResponse } from "@bowline/testing/http/Host"
+import { Network } from "@bowline/testing/http/Network"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Stream } from "effect"
 import { folderOf } from "../config/file/ConfigFolder.ts"
+import { mutual, pem, terminate } from "../egress/MutualTls.ts"
 import { join } from "node:path"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
@@ -31,6 +35,52 @@ const inline = (bytes: Uint8Array, media_type: string, name: string) => ({
   data: Buffer.from(bytes).toString("base64"),
   media_type,
   name
+})
+
+const response = (status: number, headers: HostResponse["headers"], body = Stream.succeed(picture)) => ({
+  status,
+  headers,
+  body: status === 200 ? body : Stream.empty
+})
+
+/** What a server of files answers, by the path that it is asked for. */
+const served = (path: string): HostResponse => {
+  const moved = (location: string) => response(302, { location })
+  switch (path) {
+    case "/a%20knot.png":
+      return response(200, { "content-type": "image/png" })
+    case "/unsaid":
+      return response(200, { "content-type": "binary/octet-stream" })
+    case "/moved":
+      return moved("/a%20knot.png")
+    case "/moved/on":
+      return moved("/moved/on")
+    case "/moved/plain":
+      return moved("http://localhost/a.png")
+    case "/lie.jpg":
+      return response(200, { "content-type": "image/jpeg" })
+    case "/packed":
+      return response(200, { "content-type": "image/png", "content-encoding": "gzip" })
+    case "/huge":
+      return response(200, { "content-type": "image/png", "content-length": "33554433" }, Stream.never)
+    case "/endless":
+      return response(200, { "content-type": "text/plain" }, Stream.forever(Stream.succeed(Buffer.alloc(65_536))))
+    default:
+      return response(404, {})
+  }
+}
+
+/** A server of files behind TLS, and the configuration that lets a gateway reach it. */
+const fileServer = Effect.gen(function* () {
+  const { serve } = yield* Network
+  const { url } = yield* serve((request) => Effect.succeed(served(request.url.pathname)))
+  const { port } = yield* terminate(url, "localhost")
+  const names = ["client", "client-key", "authority"]
+  const folder = yield* folderOf({
+    ...Object.fromEntries(names.map((name) => [`${name}.pem`, pem(name)])),
+    "gateway.json": JSON.stringify({ peers: { hosts: { localhost: { tls: mutual } } } })
+  })
+  return { host: `localhost:${port}`, environment: { BOWLINE_CONFIG: join(folder, "gateway.json") } }
 })
 
 /** What the provider was asked last, as text. */
@@ -129,6 +179,62 @@ describe("the files of a question", () => {
         "question"
       )
     })
+  )
+
+  it.live("are fetched from their URLs before the plan is created, or the part is named", () =>
+    Effect.gen(function* () {
+      const { environment, host } = yield* fileServer
+      const gateway = yield* start(answers, { ...callers, ...environment, BOWLINE_MAX_FILE: "100000" })
+      const { url } = gateway
+      const ask = (place: string) =>
+        post(
+          `${url}/plan`,
+          {
+            question: [
+              { type: "text", text: "?" },
+              { type: "file", url: place }
+            ]
+          },
+          ann
+        )
+      const { body } = yield* ask(`https://${host}/a%20knot.png`)
+      assert.strictEqual(body["state"], "completed")
+      assert.include(yield* lastAsked(gateway), picture.toString("base64"))
+      const { body: plan } = yield* send(`${url}/plans/${String(body["plan_id"])}`, { headers: ann })
+      assert.match(String(plan["question"]), /\[image a knot\.png, 1200×800, file_/)
+      for (const path of ["/unsaid", "/moved"]) assert.strictEqual((yield* ask(`https://${host}${path}`)).status, 200)
+
+      const refused = Effect.fnUntraced(function* (place: string) {
+        const { body, status } = yield* ask(place)
+        const [issue] = body["issues"] as ReadonlyArray<{ readonly path: string; readonly message: string }>
+        assert.deepStrictEqual([status, body["code"], issue?.path], [400, "invalid_request", "question[1].url"])
+        return issue?.message.replaceAll(host, "HOST")
+      })
+      const messages = yield* Effect.forEach(
+        ["/none", "/moved/on", "/moved/plain", "/lie.jpg", "/packed", "/huge", "/endless"],
+        (path) => refused(`https://${host}${path}?token=secret`)
+      )
+      const noUrl = "Expected an https URL without a user and a password"
+      assert.deepStrictEqual(messages, [
+        "HOST answered 404",
+        "HOST redirects once more, after 3 times",
+        "HOST redirects to what is no https URL",
+        "It was sent as image/jpeg, and its bytes are image/png",
+        "HOST sends it compressed, which nobody has asked for",
+        "A file may have 100000 bytes at most",
+        "A file may have 100000 bytes at most"
+      ])
+      for (const odd of [`http://${host}/a.png`, `https://ann:secret@${host}/a.png`, "file:///etc/passwd", "a.png"]) {
+        assert.strictEqual(yield* refused(odd), noUrl)
+      }
+      // Keys make it a gateway that connects to nothing near it, unless it is told to.
+      const { url: other } = yield* start(answers, { ...callers, ...environment, BOWLINE_EGRESS_DENY: "localhost" })
+      const question = [{ type: "file", url: `https://${host}/a%20knot.png` }]
+      const denied = yield* post(`${other}/plan`, { question }, ann)
+      assert.match(JSON.stringify(denied.body["issues"]), /does not connect to localhost: BOWLINE_EGRESS_DENY/)
+      const { body: left } = yield* send(`${other}/files`, { headers: ann })
+      assert.deepStrictEqual(left["files"], [])
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("are refused where they are too much for their session", () =>

@@ -29,11 +29,13 @@ export const GivenPart = Schema.Union(
       data: Schema.NonEmptyString.check(Schema.isBase64()),
       media_type: Schema.String.check(Schema.isBetweenLength(1, 256)),
       name: Schema.optionalKey(Schema.NonEmptyString)
-    })
+    }),
+    Schema.Struct({ type: Schema.tag("file"), url: Schema.String.check(Schema.isBetweenLength(1, 8_192)) })
   ],
   { mode: "oneOf" }
 ).annotate({
-  message: 'Expected {type: "text", text}, {type: "file", file_id} or {type: "file", data, media_type, name?}'
+  message:
+    'Expected {type: "text", text}, {type: "file", file_id}, {type: "file", url} or {type: "file", data, media_type, name?}'
 })
 export type GivenPart = typeof GivenPart.Type
 

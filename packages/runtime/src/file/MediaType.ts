@@ -13,9 +13,9 @@ const isText = (type: string): boolean =>
     type
   )
 
-/** What programs send that do not know what they send. `curl --data-binary` says that it sends a form. */
+/** What programs send that do not know what they send. `curl --data-binary` says that it sends a form, S3 has a word of its own. */
 const isUnsaid = (type: string): boolean =>
-  type === "" || type === "application/octet-stream" || type === "application/x-www-form-urlencoded"
+  /^$|^(application|binary)\/octet-stream$|^application\/x-www-form-urlencoded$/.test(type)
 
 const aliases: Readonly<Record<string, string>> = { "image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg" }
 

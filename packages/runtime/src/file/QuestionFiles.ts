@@ -5,12 +5,14 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import {
   type GivenPart,
   type GivenQuestion,
+  maxFiles,
   type QuestionPart,
   textOf
 } from "@bowline/domain/unstable/file/QuestionPart"
 import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
-import { Effect, Stream } from "effect"
+import { Effect, identity, Stream } from "effect"
 import { FileStore } from "../store/FileStore.ts"
+import { FileFetch, fetchTimeout } from "./FileFetch.ts"
 import { Files } from "./Files.ts"
 
 /** A question as plans have it: its text, and its parts if it has files. */
@@ -29,15 +31,23 @@ const referenceOf = ({ bytes, file_id, height, media_type, name, width }: Stored
   height
 })
 
+const inline = ({ data, media_type: type, name }: Extract<GivenPart, { readonly data: string }>) => ({
+  content: Stream.fromIterable([Buffer.from(data, "base64")]),
+  said: () => ({ name, type })
+})
+
+const tooSlow = { message: "The file did not come within 10 seconds" }
+
 /** Tells that a part is wrong. An unknown file and somebody else's get the same words. */
 const wrong = (index: number, field: string, message: string) =>
   new InvalidRequest({ issues: [{ path: ["question", index, field], message }] })
 
 /**
- * Takes the files of a question in: those that come with it are stored, those that it names are looked up. Nothing is stored of a plan yet, and no later step has the bytes.
+ * Takes the files of a question in: those that come with it are stored, those that it names are looked up or fetched, side by side. Nothing is stored of a plan yet, and no later step has the bytes.
  */
 export const make = Effect.gen(function* () {
   const files = yield* Files
+  const fetch = yield* FileFetch
   const store = yield* FileStore
   const toPart = Effect.fnUntraced(function* (
     caller: CallerName,
@@ -51,14 +61,12 @@ export const make = Effect.gen(function* () {
         Effect.catchTag("NotFound", () => Effect.fail(wrong(index, "file_id", "There is no such file")))
       )
     }
-    const { data, media_type: type, name } = part
-    const content = Stream.fromIterable([Buffer.from(data, "base64")])
-    return yield* files.upload({ caller, content, said: () => ({ name, type }) }).pipe(
+    const field = "url" in part ? "url" : "data"
+    const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(index, field, message))
+    return yield* files.upload({ caller, ...("url" in part ? fetch(part.url) : inline(part)) }).pipe(
+      "url" in part ? Effect.timeoutOrElse({ duration: fetchTimeout, orElse: () => refused(tooSlow) }) : identity,
       Effect.map(({ file }) => referenceOf(file)),
-      Effect.catchTags({
-        FileRefused: ({ message }) => Effect.fail(wrong(index, "data", message)),
-        NotFound: ({ message }) => Effect.fail(wrong(index, "data", message))
-      })
+      Effect.catchTags({ FileRefused: refused, FileUnfetched: refused, NotFound: refused })
     )
   })
   return Effect.fnUntraced(function* (
@@ -66,7 +74,9 @@ export const make = Effect.gen(function* () {
     given: GivenQuestion
   ): Effect.fn.Return<WholeQuestion, InvalidRequest | StorageError> {
     if (typeof given === "string") return { question: given }
-    const question_parts = yield* Effect.forEach(given, (part, index) => toPart(caller, part, index))
+    const question_parts = yield* Effect.forEach(given, (part, index) => toPart(caller, part, index), {
+      concurrency: maxFiles
+    })
     const question = textOf(question_parts)
     return question_parts.some(({ type }) => type === "file") ? { question, question_parts } : { question }
   })

@@ -4,9 +4,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { FilesConfig } from "../../src/config/FilesConfig.ts"
+import { FileFetch } from "../../src/file/FileFetch.ts"
 import { Files, type Upload } from "../../src/file/Files.ts"
+import * as QuestionFiles from "../../src/file/QuestionFiles.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
-import { FileStore } from "../../src/store/FileStore.ts"
+import { chunkBytes, FileStore } from "../../src/store/FileStore.ts"
 
 const limits = { maxFile: 1_000_000, callerQuota: 1_500_000, sessionQuota: 1_500_000, ttl: Duration.days(7) }
 
@@ -127,6 +129,32 @@ describe("an upload", () => {
       yield* Deferred.await(stalls)
       assert.strictEqual(yield* leftOf(begun.at(-1)), undefined)
       yield* Fiber.interrupt(stalled)
+      assert.strictEqual((yield* leftOf(begun.at(-1)))?._tag, "NotFound")
+    }).pipe(Effect.provide(inMemory))
+  )
+})
+
+describe("a file that a question names by its URL", () => {
+  it.effect("has 10 seconds to come, and leaves nothing if it does not", () =>
+    Effect.gen(function* () {
+      const caller = yield* Given.newOwner
+      const stalls = yield* Deferred.make<void>()
+      const content = Stream.concat(
+        Stream.succeed(Buffer.alloc(chunkBytes, 0xfe)),
+        Stream.fromEffectDrain(Effect.andThen(Deferred.succeed(stalls, undefined), Effect.never))
+      )
+      const question = [
+        { type: "text", text: "?" },
+        { type: "file", url: "https://slow.example/a.bin" }
+      ] as const
+      const takeIn = yield* Effect.provideService(QuestionFiles.make, FileFetch, () => ({ content, said: said("") }))
+      const taking = yield* takeIn(caller, question).pipe(Effect.flip, Effect.forkChild)
+      yield* Deferred.await(stalls)
+      yield* TestClock.adjust("9999 millis")
+      assert.isUndefined(taking.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const issues = [{ path: ["question", 1, "url"], message: "The file did not come within 10 seconds" }]
+      assert.deepInclude(yield* Fiber.join(taking), { issues })
       assert.strictEqual((yield* leftOf(begun.at(-1)))?._tag, "NotFound")
     }).pipe(Effect.provide(inMemory))
   )
