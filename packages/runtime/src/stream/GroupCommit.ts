@@ -1,9 +1,12 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Effect, Latch, Layer, Result } from "effect"
+import * as Alarm from "../process/Alarm.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import { type Committed, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
+import * as Linger from "./Linger.ts"
 
 const lag = histogram({
   name: "bowline.events.lag",
@@ -30,38 +33,77 @@ export interface Taken {
   readonly failed: (error: StorageError) => void
 }
 
-/** The commits of a plan. `take` returns none when the plan has nothing to write. `now` is in milliseconds since 1970. */
+/** The commits of a plan. `take` returns none when the plan has nothing to write. `now` is in ISO 8601. */
 export interface Source {
-  readonly take: (now: number) => Taken | undefined
+  readonly take: (now: string) => Taken | undefined
 }
 
 /**
- * The one writer of this process. It never waits for a batch to fill: the next batch is whatever all plans have
- * appended while the last batch was written. While the database is away it retries; each plan decides how long it waits.
+ * The one writer of this process. The next batch is what all plans have appended while the last batch was written. It does not wait for a batch to fill,
+ * but for pieces of texts that may linger: they wait for company while several plans stream. While the database is away it retries; each plan decides
+ * how long it waits.
+ *
+ *   notify ──urgent, or streams alone─────────▶ pending ──▶ batch: all that is urgent or due ──▶ stored ──▶ published
+ *      └─────may linger──▶ lingering ──alarm──▶    ▲                 what is not due yet lingers on
+ *                               └──urgent──────────┘
  */
 export class GroupCommit extends Context.Service<
   GroupCommit,
   {
-    /** The source has something to write. */
-    readonly notify: (source: Source) => void
+    /** The source has something to write. What may linger is written a little later if other plans stream, too. */
+    readonly notify: (source: Source, mayLinger?: boolean) => void
   }
 >()("@bowline/runtime/stream/GroupCommit") {
   static readonly layer = Layer.effect(
     GroupCommit,
     Effect.gen(function* () {
       const store = yield* PlanStore
-      const sources = new Set<Source>()
+      /** When the first event came that each of them has to write: of those that are written with the next batch, and of those that linger. */
+      const urgent = new Map<Source, number>()
+      const lingering = new Map<Source, number>()
+      const streams = new Linger.Streams()
+      const linger = store.isDurable ? Linger.durable : Linger.inMemory
       const pending = Latch.makeUnsafe(false)
       const context = yield* Effect.context()
       const clock = Context.get(context, Clock.Clock)
-      /** When the first event of the next batch came, and of the one that is written now. */
-      let nextSince: number | undefined
+      /** When the last batch began. */
+      let began = -Infinity
+      let cancelAlarm: (() => void) | undefined
+      /** When the first event of the batch came that is written now. */
       let since: number | undefined
       const age = () => {
         const now = Monotonic.millis(clock)
-        return (now - (since ?? nextSince ?? now)) / 1_000
+        return (now - Math.min(since ?? now, firstOf(urgent) ?? now, firstOf(lingering) ?? now)) / 1_000
       }
       yield* observe(waiting.of({}), age)
+      yield* Effect.addFinalizer(() => Effect.sync(() => cancelAlarm?.()))
+
+      const ring = () => {
+        cancelAlarm = undefined
+        pending.openUnsafe()
+      }
+      const setAlarm = (now: number) => {
+        const first = firstOf(lingering)
+        if (first === undefined || cancelAlarm !== undefined) return
+        const ms = Linger.until(linger, streams.count(now), first, began) - now
+        if (ms <= 0) ring()
+        else cancelAlarm = Alarm.set(Math.ceil(ms), ring, context)
+      }
+
+      /** Those that are written now, with the time of the first event of all of them. */
+      const takeSources = (now: number) => {
+        const due = now - Linger.company(linger, streams.count(now))
+        for (const [source, at] of lingering) {
+          // They stand in the order of their times.
+          if (at > due) break
+          lingering.delete(source)
+          urgent.set(source, at)
+        }
+        const first = Math.min(...urgent.values())
+        const sources = Array.from(urgent.keys())
+        urgent.clear()
+        return { first, sources }
+      }
 
       /** Commits until the database has answered, and gives what is to be known of the commits. */
       const commit = (
@@ -100,15 +142,17 @@ export class GroupCommit extends Context.Service<
           since = undefined
           yield* pending.await
           pending.closeUnsafe()
-          const now = clock.currentTimeMillisUnsafe()
-          const batch = Array.from(sources, (source) => source.take(now)).filter((taken) => taken !== undefined)
-          sources.clear()
-          since = nextSince
-          nextSince = undefined
+          const at = Monotonic.millis(clock)
+          const { first, sources } = takeSources(at)
+          const now = fromMillis(clock.currentTimeMillisUnsafe())
+          const batch = sources.map((source) => source.take(now)).filter((taken) => taken !== undefined)
           if (batch.length > 0) {
+            began = at
+            since = first
             for (const round of inRounds(batch)) yield* write(round)
-            lag.updateUnsafe(age(), {}, context)
+            lag.updateUnsafe((Monotonic.millis(clock) - first) / 1_000, {}, context)
           }
+          setAlarm(Monotonic.millis(clock))
           // A store in memory has answered already: the plans go on before the next batch is taken.
           yield* Effect.yieldNow
         }
@@ -119,14 +163,29 @@ export class GroupCommit extends Context.Service<
       )
 
       return {
-        notify: (source) => {
-          nextSince ??= Monotonic.millis(clock)
-          sources.add(source)
+        notify: (source, mayLinger = false) => {
+          if (urgent.has(source) || (mayLinger && lingering.has(source))) return
+          const now = Monotonic.millis(clock)
+          if (mayLinger) {
+            streams.add(source, now)
+            if (streams.count(now) > 1) {
+              lingering.set(source, now)
+              setAlarm(now)
+              return
+            }
+          }
+          urgent.set(source, lingering.get(source) ?? now)
+          lingering.delete(source)
           pending.openUnsafe()
         }
       }
     })
   )
+}
+
+const firstOf = (times: ReadonlyMap<unknown, number>): number | undefined => {
+  const [first] = times.values()
+  return first
 }
 
 /**

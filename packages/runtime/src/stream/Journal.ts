@@ -8,7 +8,6 @@ import { sizeOf } from "../process/MemorySize.ts"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
-import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { fromEvents, isDelta, type PlanFrame, toFrame } from "../store/EventRow.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
@@ -40,7 +39,7 @@ interface Given {
   /** What the plan has come to; undefined if that is not known. */
   readonly gist: PlanGist.PlanGist | undefined
   readonly live: LivePlan
-  readonly notify: (source: Source) => void
+  readonly notify: (source: Source, mayLinger?: boolean) => void
   /** Called once at most: the plan must stop. */
   readonly onStopped: (why: Stopped) => void
   /** How much of the plan's inbox is read. */
@@ -63,6 +62,8 @@ export class Journal implements Source {
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
   #bytes = 0
+  /** The kind of text that the last event is a piece of. */
+  #speaks: PlanEvent["event"] | undefined
   #sealed = false
   #seen: number
   /** What is only stored if the whole inbox is read. */
@@ -114,8 +115,11 @@ export class Journal implements Source {
 
   /** Appends facts and the events that tell them: they are stored together. */
   append(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
+    // The first piece of a text is what its reader waits for.
+    const isMore = events.every(({ event }) => event === this.#speaks)
     this.defer(changes, events)
-    if (!this.#sealed) this.#given.notify(this)
+    const mayLinger = isMore && this.#changes.length === 0
+    if (!this.#sealed) this.#given.notify(this, mayLinger)
   }
 
   /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
@@ -139,7 +143,10 @@ export class Journal implements Source {
     this.#changes.push(...changes)
     this.#events.push(...events)
     if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true
-    for (const event of events) this.#bytes += bytesOf(event)
+    for (const event of events) {
+      this.#bytes += bytesOf(event)
+      this.#speaks = isDelta(event) ? event.event : undefined
+    }
     if (changes.length > 0) this.#bytes += sizeOf(changes)
     this.#appended++
   }
@@ -305,7 +312,7 @@ export class Journal implements Source {
     return [PlanGist.summed(gist, changes)]
   }
 
-  take(now: number): Taken | undefined {
+  take(now: string): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
     const events = this.#events
     const gist = this.#gist
@@ -314,8 +321,7 @@ export class Journal implements Source {
     const proposal = this.#proposal
     this.#proposal = undefined
     const first = this.#head + 1
-    const time = fromMillis(now)
-    const at = time > this.#at ? time : this.#at
+    const at = now > this.#at ? now : this.#at
     const written = Result.try(() => ({
       changes: [...changes, ...this.#sum(changes, events, at)],
       events: fromEvents(first, at, events, (event) => this.#recorded.get(event) ?? [])

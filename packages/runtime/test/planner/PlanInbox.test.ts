@@ -53,7 +53,7 @@ const make = Effect.map(Effect.scope, (scope) => {
   return { inbox, journal }
 })
 
-const next = (journal: Journal) => journal.take(0) ?? assert.fail("Nothing is written")
+const next = (journal: Journal) => journal.take("1970-01-01T00:00:00.000Z") ?? assert.fail("Nothing is written")
 
 describe("what a plan has heard", () => {
   it.effect("is taken in its order, though more was read while the database was asked about the first of it", () =>

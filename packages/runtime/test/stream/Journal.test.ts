@@ -30,7 +30,7 @@ const make = Effect.map(Effect.scope, (scope) => {
 
 /** What the journal writes next: the numbers and payloads of its events, and whether it closes the inbox. */
 const next = (journal: Journal) => {
-  const taken = journal.take(0) ?? assert.fail("Nothing is written")
+  const taken = journal.take("1970-01-01T00:00:00.000Z") ?? assert.fail("Nothing is written")
   const { events, inbox } = taken.commit
   return { ...taken, closes: inbox?.closes, events: events.map(({ payload, seq }) => [seq, payload]) }
 }
