@@ -133,15 +133,21 @@ const cases = {
   },
   "every field": {
     input: "Hello?",
-    ...{ instructions: "Be brief.", temperature: 0.5, top_p: 0.25, prompt_cache_key: "desk", service_tier: "flex" },
-    ...{
-      reasoning: { effort: "low" },
-      metadata: { k: "v" },
-      user: "ann",
-      safety_identifier: "a1",
-      tool_choice: "none"
-    },
-    ...{ max_output_tokens: 50, max_tool_calls: 3, store: true, parallel_tool_calls: false, truncation: "disabled" },
+    instructions: "Be brief.",
+    temperature: 0.5,
+    top_p: 0.25,
+    prompt_cache_key: "desk",
+    service_tier: "flex",
+    reasoning: { effort: "low" },
+    metadata: { k: "v" },
+    user: "ann",
+    safety_identifier: "a1",
+    tool_choice: "none",
+    max_output_tokens: 50,
+    max_tool_calls: 3,
+    store: true,
+    parallel_tool_calls: false,
+    truncation: "disabled",
     text: { format: { type: "text" } }
   }
 }
