@@ -1,17 +1,17 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type {
-  ApprovalConflict,
-  EntryRefused,
-  EventsExpired,
-  FileRefused,
-  HopsExceeded,
-  IdempotencyConflict,
-  InvalidRequest,
-  NameTaken,
-  NotAccepting,
+import {
+  type ApprovalConflict,
+  type EntryRefused,
+  type EventsExpired,
+  type FileRefused,
+  type HopsExceeded,
+  type IdempotencyConflict,
+  type InvalidRequest,
+  type NameTaken,
+  type NotAccepting,
   NotFound,
-  SessionBusy,
-  TooManySchedules
+  type SessionBusy,
+  type TooManySchedules
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { formatPath } from "@bowline/protocol/unstable/api/Issues"
@@ -24,7 +24,7 @@ import {
   problems
 } from "@bowline/protocol/unstable/api/Problem"
 import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
-import { Context, Data, Effect, Struct } from "effect"
+import { Context, Data, Effect, Schema, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
 
 const refusals = counter({
@@ -133,6 +133,18 @@ export type Refusal =
   | StorageError
   | TooManySchedules
 
+/** Refusals that say no more than their code. */
+const codes = {
+  HopsExceeded: "hops_exceeded",
+  SessionBusy: "session_busy",
+  ApprovalConflict: "approval_conflict",
+  EventsExpired: "events_expired",
+  IdempotencyConflict: "idempotency_conflict",
+  NameTaken: "name_taken",
+  TooManySchedules: "too_many_schedules",
+  NotFound: "not_found"
+} as const
+
 /** Why a request is refused, in the words of the gateway. */
 export const toRefused = (refusal: Refusal): Refused => {
   switch (refusal._tag) {
@@ -143,12 +155,6 @@ export const toRefused = (refusal: Refusal): Refused => {
         refusal.issues.map(({ path, message }) => ({ path: formatPath(path), message })),
         refusal.code
       )
-    case "HopsExceeded":
-      return new Refused({ code: "hops_exceeded", detail: refusal.message })
-    case "SessionBusy":
-      return new Refused({ code: "session_busy", detail: refusal.message })
-    case "ApprovalConflict":
-      return new Refused({ code: "approval_conflict", detail: refusal.message })
     case "FileRefused":
       return new Refused({
         code: refusal.code,
@@ -157,22 +163,19 @@ export const toRefused = (refusal: Refusal): Refused => {
         ...(refusal.code === "payload_too_large" && { headers: { connection: "close" } })
       })
     case "EntryRefused":
-      return new Refused({ code: refusal.code, detail: refusal.message })
-    case "EventsExpired":
-      return new Refused({ code: "events_expired", detail: refusal.message })
-    case "IdempotencyConflict":
-      return new Refused({ code: "idempotency_conflict", detail: refusal.message })
-    case "NameTaken":
-      return new Refused({ code: "name_taken", detail: refusal.message })
-    case "TooManySchedules":
-      return new Refused({ code: "too_many_schedules", detail: refusal.message })
-    case "NotFound":
-      return new Refused({ code: "not_found", detail: refusal.message })
     case "NotAccepting":
       return new Refused({ code: refusal.code, detail: refusal.message })
     case "StorageError":
       return refusal.reason.isRetryable ? new Refused({ code: "unavailable", detail: refusal.message }) : internal
+    default:
+      return new Refused({ code: codes[refusal._tag], detail: refusal.message })
   }
+}
+
+/** Takes a part of a path for an id. A text of another shape gets a 404, like an unknown id. */
+export const idOf = <Id extends Schema.Constraint>(schema: Id, what: NotFound["what"]) => {
+  const isId = Schema.is(schema)
+  return (text: string) => (isId(text) ? Effect.succeed(text) : Effect.fail(new NotFound({ what })))
 }
 
 /** Answers a request with the result of its handler, or with the problem document of its refusal. */

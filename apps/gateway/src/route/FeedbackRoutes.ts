@@ -1,21 +1,17 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { NotFound } from "@bowline/domain/plan/Refusal"
 import { GivenFeedback } from "@bowline/domain/unstable/plan/Feedback"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
-import { Clock, Effect, Schema } from "effect"
+import { Clock, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { answer } from "../http/Refusals.ts"
+import { answer, idOf } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
 
-const isPlanId = Schema.is(PlanId)
-
-/** A text that is not an id of the right shape gets a 404, like an unknown id. */
-const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
+const planId = idOf(PlanId, "plan")
 
 /** Takes and shows what callers say of their plans, and admins of anybody's. */
 export const layer = HttpApiBuilder.group(

@@ -2,26 +2,24 @@ import { Decision } from "@bowline/domain/plan/Approval"
 import { NewEntry } from "@bowline/domain/plan/Inbox"
 import { EntryId } from "@bowline/domain/plan/Outcome"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { NotFound } from "@bowline/domain/plan/Refusal"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
-import { Effect, Option, Schema, SchemaTransformation } from "effect"
+import { Effect, Schema, SchemaTransformation } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { ownerOf } from "../http/BearerAuthorization.ts"
 import { IsAdmin } from "../http/KnownCallers.ts"
-import { answer } from "../http/Refusals.ts"
+import { answer, idOf } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
 
-const planId = Schema.decodeUnknownOption(PlanId)
-const entryId = Schema.decodeUnknownOption(EntryId)
-const waitId = Schema.decodeUnknownOption(Schema.Struct({ plan_id: PlanId, task_id: TaskId }))
-
-const orNotFound = <A>(id: Option.Option<A>, what: NotFound["what"]) =>
-  Effect.fromOption(id).pipe(Effect.mapError(() => new NotFound({ what })))
+const planId = idOf(PlanId, "plan")
+const entryId = idOf(EntryId, "entry")
+const waitId = Effect.fnUntraced(function* (plan: string, task: string) {
+  return { plan_id: yield* idOf(PlanId, "approval")(plan), task_id: yield* idOf(TaskId, "approval")(task) }
+})
 
 const types: ReadonlyArray<unknown> = NewEntry.members.map(({ fields }) => fields.type.schema.literal)
 
@@ -52,22 +50,22 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("accept", ({ headers, params, request }) =>
         Effect.gen(function* () {
           const entry = yield* readEntry(request)
-          const plan = yield* orNotFound(planId(params.id), "plan")
+          const plan = yield* planId(params.id)
           const accepted = yield* inbox.accept(yield* decider, plan, entry, headers["idempotency-key"])
           return HttpServerResponse.jsonUnsafe(accepted, { status: 202 })
         }).pipe(answer)
       )
       .handle("entries", ({ params, query }) =>
         Effect.gen(function* () {
-          const plan = yield* orNotFound(planId(params.id), "plan")
+          const plan = yield* planId(params.id)
           const { items, next } = yield* inbox.list(yield* decider, plan, query)
           return { entries: items, next_cursor: next }
         }).pipe(answer)
       )
       .handle("withdraw", ({ params }) =>
         Effect.gen(function* () {
-          const plan = yield* orNotFound(planId(params.id), "plan")
-          const entry = yield* orNotFound(entryId(params.entry_id), "entry")
+          const plan = yield* planId(params.id)
+          const entry = yield* entryId(params.entry_id)
           yield* inbox.withdraw(yield* decider, plan, entry)
         }).pipe(answer)
       )
@@ -87,7 +85,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("decide", ({ params, request }) =>
         Effect.gen(function* () {
           const decision = yield* readDecision(request)
-          const wait = yield* orNotFound(waitId({ plan_id: params.id, task_id: params.task_id }), "approval")
+          const wait = yield* waitId(params.id, params.task_id)
           const standing = yield* inbox.decide(yield* decider, wait, decision)
           return HttpServerResponse.jsonUnsafe({ ...wait, ...standing })
         }).pipe(answer)

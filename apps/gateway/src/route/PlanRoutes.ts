@@ -1,6 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { AskBody } from "@bowline/domain/plan/PlanRequest"
-import { InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
+import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
@@ -12,7 +12,7 @@ import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { promisify } from "node:util"
@@ -22,16 +22,13 @@ import { ownersOf } from "../http/BearerAuthorization.ts"
 import * as ReadingAnswer from "../http/ReadingAnswer.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
-import { answer } from "../http/Refusals.ts"
+import { answer, idOf } from "../http/Refusals.ts"
 import { readNothing, readSentJson } from "../http/RequestBody.ts"
-
-const isPlanId = Schema.is(PlanId)
 
 /** In a thread: the record of a long plan takes a while. */
 const compress = promisify<string, Buffer>(gzip)
 
-/** A text that is not an id of the right shape gets a 404, like an unknown id. */
-const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
+const planId = idOf(PlanId, "plan")
 
 /** Reports the issues under the name of the parameter that the caller has sent. */
 const underName = (name: string, { issues }: InvalidRequest) =>

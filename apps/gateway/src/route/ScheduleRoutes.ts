@@ -1,4 +1,3 @@
-import { NotFound } from "@bowline/domain/plan/Refusal"
 import { NewSchedule, ScheduleChange, ScheduleId } from "@bowline/domain/unstable/schedule/Schedule"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
@@ -11,14 +10,10 @@ import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import * as ReadingAnswer from "../http/ReadingAnswer.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
-import { answer } from "../http/Refusals.ts"
+import { answer, idOf } from "../http/Refusals.ts"
 import { readNothing, readSentJson } from "../http/RequestBody.ts"
 
-const isScheduleId = Schema.is(ScheduleId)
-
-/** A text that is not an id of the right shape gets a 404, like an unknown id. */
-const scheduleId = (id: string) =>
-  isScheduleId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "schedule" }))
+const scheduleId = idOf(ScheduleId, "schedule")
 
 /** The plan of a schedule that was decoded. */
 const planIn = Schema.decodeUnknownOption(Schema.Struct({ plan: Schema.Record(Schema.String, Schema.Json) }))

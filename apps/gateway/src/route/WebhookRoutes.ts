@@ -1,18 +1,14 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { NotFound } from "@bowline/domain/plan/Refusal"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { answer } from "../http/Refusals.ts"
+import { answer, idOf } from "../http/Refusals.ts"
 import { readNothing } from "../http/RequestBody.ts"
 import { Webhooks } from "../push/Webhooks.ts"
 
-const isPlanId = Schema.is(PlanId)
-
-/** A text that is not an id of the right shape gets a 404, like an unknown id. */
-const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
+const planId = idOf(PlanId, "plan")
 
 /** Shows what the webhooks of plans were told, and delivers once more. */
 export const layer = HttpApiBuilder.group(

@@ -10,22 +10,24 @@ const reservedHeader =
   /^(accept|authorization|connection|content-.*|cookie|expect|host|idempotency-key|keep-alive|last-event-id|mcp-.*|proxy-.*|te|trailer|traceparent|tracestate|transfer-encoding|upgrade|x-bowline-.*)$/i
 
 /** Why the gateway does not send this header to others for a caller, who may set all but the `reserved` ones; undefined if it does. */
-export const headerProblem = (name: string, value: string, reserved = reservedHeader): string | undefined => {
+const headerProblem = (name: string, value: string, reserved: RegExp): string | undefined => {
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/.test(name)) return "Expected names of headers"
   if (reserved.test(name)) return `Expected no header ${name}: the gateway sets it`
   return /^[\x20-\x7e]{1,4096}$/.test(value) ? undefined : "Expected values of 1..4,096 printable ASCII characters"
 }
 
-/** The values may be secrets. */
-const Headers = Schema.Record(Schema.String, Schema.String)
-  .check(
-    Schema.makeFilter((headers) => {
-      const entries = Object.entries(headers)
-      if (entries.length > 16) return "Expected at most 16 headers"
-      return entries.map(([name, value]) => headerProblem(name, value)).find((problem) => problem !== undefined) ?? true
-    })
-  )
-  .pipe(Schema.RedactedFromValue)
+/** Headers that a caller may set. Their values may be secrets. */
+export const headersWithout = (reserved: RegExp) =>
+  Schema.Record(Schema.String, Schema.String)
+    .check(
+      Schema.makeFilter((headers) => {
+        const entries = Object.entries(headers)
+        if (entries.length > 16) return "Expected at most 16 headers"
+        const problems = entries.map(([name, value]) => headerProblem(name, value, reserved))
+        return problems.find((problem) => problem !== undefined) ?? true
+      })
+    )
+    .pipe(Schema.RedactedFromValue)
 
 /** The digest of a tool's name, description and schemas. */
 const ToolHash = Schema.String.check(
@@ -54,7 +56,7 @@ export const McpServer = Schema.Struct({
   ...terms,
   url: HttpUrl,
   auth: AgentAuth.pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
-  headers: Schema.optionalKey(Headers)
+  headers: Schema.optionalKey(headersWithout(reservedHeader))
 })
 export type McpServer = typeof McpServer.Type
 

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpUrl } from "../peer/Agent.ts"
-import { headerProblem } from "../mcp/McpServer.ts"
+import { headersWithout } from "../mcp/McpServer.ts"
 import type { Waiting } from "./Inbox.ts"
 
 /** What a webhook can tell of a plan: that it is over, or that it begins to wait. */
@@ -22,17 +22,6 @@ export const isWebhookSecret = (text: string): boolean => text.length <= 1_024 &
 const reservedHeader =
   /^(webhook-.*|content-.*|connection|date|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|user-agent)$/i
 
-const Headers = Schema.Record(Schema.String, Schema.String)
-  .check(
-    Schema.makeFilter((headers) => {
-      const entries = Object.entries(headers)
-      if (entries.length > 16) return "Expected at most 16 headers"
-      const problems = entries.map(([name, value]) => headerProblem(name, value, reservedHeader))
-      return problems.find((problem) => problem !== undefined) ?? true
-    })
-  )
-  .pipe(Schema.RedactedFromValue)
-
 /**
  * A place that is told how a plan ends, and that it waits: an HTTP POST in the shape of Standard Webhooks. Without `events` it is told of all. It is signed with the
  * secret, or with the key of the gateway's DID where there is none. With `include: ["final"]` it is told the answer, too.
@@ -48,7 +37,7 @@ export const Webhook = Schema.Struct({
     )
   ),
   secret_env_var: Schema.optionalKey(Schema.NonEmptyString.check(Schema.isMaxLength(256))),
-  headers: Schema.optionalKey(Headers),
+  headers: Schema.optionalKey(headersWithout(reservedHeader)),
   include: Schema.optionalKey(Schema.Array(Schema.Literal("final")))
 }).check(
   Schema.makeFilter(({ secret, secret_env_var }) =>

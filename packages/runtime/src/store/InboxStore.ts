@@ -56,6 +56,13 @@ export type Accepted =
     }
   | { readonly _tag: "Completed"; readonly owner: CallerName }
 
+/** An entry as callers see it. */
+export const shownEntry = (stored: Omit<Entry, "type" | "task_id" | "text"> & { readonly entry: NewEntry }): Entry => {
+  const { at, by, entry, entry_id, moved_to, state, step } = stored
+  const [task_id, text] = entry.type === "text" ? [null, entry.text] : [entry.task_id, null]
+  return { entry_id, type: entry.type, by, at, state, task_id, step, moved_to, text }
+}
+
 /** A text that the plan has not taken. `isTold` says whether readers have seen it in its present state. */
 export interface StoredText extends Pick<TextEntry, "text" | "when" | "else"> {
   readonly entry_id: EntryId

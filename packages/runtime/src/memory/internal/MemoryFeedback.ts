@@ -1,10 +1,8 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/Plan"
-import { NotFound } from "@bowline/domain/plan/Refusal"
 import { Effect } from "effect"
 import type { FeedbackStore } from "../../store/FeedbackStore.ts"
 import type { PlanFilter } from "../../store/PlanStore.ts"
 import type { Memory } from "./Memory.ts"
+import { findPlan } from "./MemoryInboxReads.ts"
 import type { PlanRecord } from "./MemoryRecords.ts"
 
 /** Whether what was said of the plan last is what the filter asks for. */
@@ -14,21 +12,12 @@ export const passesFeedback = ({ feedback: said }: PlanRecord, { feedback, label
   return (feedback === undefined || feedback === sign) && (label === undefined || last?.labels.includes(label) === true)
 }
 
-export const makeFeedbackStore = (memory: Memory): FeedbackStore["Service"] => {
-  const find = (owner: CallerName | undefined, id: PlanId) =>
-    Effect.suspend(() => {
-      const record = memory.plans.get(id)
-      return record === undefined || (owner ?? record.owner) !== record.owner
-        ? Effect.fail(new NotFound({ what: "plan" }))
-        : Effect.succeed(record)
-    })
-  return {
-    give: (owner, given) =>
-      Effect.map(find(owner, given.plan_id), (record) => {
-        record.feedback = [...record.feedback.filter(({ caller }) => caller !== given.caller), given]
-        const session = memory.sessions.get(record.plan.session_id)
-        if (session !== undefined) memory.grow(session, given)
-      }),
-    list: (owner, id) => Effect.map(find(owner, id), ({ feedback }) => feedback.toReversed())
-  }
-}
+export const makeFeedbackStore = (memory: Memory): FeedbackStore["Service"] => ({
+  give: (owner, given) =>
+    Effect.map(findPlan(memory, given.plan_id, owner), (record) => {
+      record.feedback = [...record.feedback.filter(({ caller }) => caller !== given.caller), given]
+      const session = memory.sessions.get(record.plan.session_id)
+      if (session !== undefined) memory.grow(session, given)
+    }),
+  list: (owner, id) => Effect.map(findPlan(memory, id, owner), ({ feedback }) => feedback.toReversed())
+})

@@ -1,25 +1,20 @@
 import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import type { Entry, Waiting } from "@bowline/domain/plan/Inbox"
+import type { Waiting } from "@bowline/domain/plan/Inbox"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Effect, Option, Struct } from "effect"
-import { type Accepting, type InboxContent, type InboxStore, type StoredWait, toolsIn } from "../../store/InboxStore.ts"
+import {
+  type Accepting,
+  type InboxContent,
+  type InboxStore,
+  shownEntry,
+  type StoredWait,
+  toolsIn
+} from "../../store/InboxStore.ts"
 import type { Memory } from "./Memory.ts"
-import type { EntryRecord, PlanRecord, WaitRecord } from "./MemoryRecords.ts"
+import type { PlanRecord, WaitRecord } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
-
-const shownEntry = ({ at, by, entry, entry_id, moved_to, state, step }: EntryRecord): Entry => ({
-  entry_id,
-  type: entry.type,
-  by,
-  at,
-  state,
-  task_id: entry.type === "text" ? null : entry.task_id,
-  step,
-  moved_to,
-  text: entry.type === "text" ? entry.text : null
-})
 
 const shownWait = ({ plan }: PlanRecord, { request, since }: WaitRecord, kind: Waiting["kind"]): Waiting => {
   const { agent, data, expires_at, input, message, task_id, tool, url, why } = request

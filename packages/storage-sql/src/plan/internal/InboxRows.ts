@@ -5,12 +5,13 @@ import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import type {
-  InboxContent,
-  OpenWait,
-  Settlement,
-  StoredWait,
-  StoredWaitKind
+import {
+  type InboxContent,
+  type OpenWait,
+  type Settlement,
+  shownEntry,
+  type StoredWait,
+  type StoredWaitKind
 } from "@bowline/runtime/unstable/store/InboxStore"
 import { type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -32,17 +33,7 @@ export interface EntryRow {
 export const entryColumns =
   "e.ordinal, e.id as entry_id, e.author, e.at, e.entry, e.round, e.state, e.told, e.step, e.moved_to"
 
-export const toEntry = ({ at, author, entry, entry_id, moved_to, state, step }: EntryRow): Entry => ({
-  entry_id,
-  type: entry.type,
-  by: author,
-  at: at.toISOString(),
-  state,
-  task_id: entry.type === "text" ? null : entry.task_id,
-  step,
-  moved_to,
-  text: entry.type === "text" ? entry.text : null
-})
+export const toEntry = ({ at, author: by, ...row }: EntryRow): Entry => shownEntry({ ...row, by, at: at.toISOString() })
 
 /** What a call waits for, or waited for last, and the entry that has settled it. A former version has stored a decision without an entry. */
 interface WaitRow {
