@@ -228,6 +228,20 @@ describe("Step", () => {
       )
   )
 
+  it.effect("keeps what it had before a continuation that is retracted, and that comes to nothing", () =>
+    Effect.gen(function* () {
+      const { frames, session_id } = yield* TestKit.post({ question: "?" })
+      const reader = yield* Effect.forkChild(TestKit.readAll(frames))
+      yield* TestKit.pass("1 minute", "1 second")
+      const events = yield* Fiber.join(reader)
+      assert.deepStrictEqual(TestKit.all(events, "text.retract"), [{ step: 1, attempt: 2 }])
+      assert.strictEqual(assemble(events), "one ")
+      assert.deepInclude(TestKit.single(events, "error").data, { partial: true })
+      const history = yield* (yield* SessionStore).history(session_id)
+      assert.deepStrictEqual(history.at(-1)?.parts, [{ type: "text", text: "one ", partial: true }])
+    }).pipe(provide([[say("one "), finish("length")], [say("two "), cut], [error(400)]]))
+  )
+
   it.effect.each([
     ["content_filter", 1],
     ["refusal", 1],
