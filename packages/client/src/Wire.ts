@@ -95,6 +95,7 @@ export interface Skill {
   readonly polling?: boolean
   readonly approval?: "never" | "always"
   readonly effect?: ToolEffect
+  readonly fetch_files?: boolean
 }
 
 export interface Agent {
@@ -193,6 +194,7 @@ export interface PlanRequest {
     readonly pinned_tools?: { readonly [key: string]: string }
     readonly effects?: { readonly [key: string]: ToolEffect }
     readonly required?: boolean
+    readonly fetch_files?: boolean
     readonly url: string
     readonly auth?: AgentAuth
     readonly headers?: { readonly [key: string]: string }
@@ -360,6 +362,7 @@ export type PlanFrame =
       readonly truncated: boolean
       readonly verified?: "yes" | "no" | "unsigned" | "unknown"
       readonly name?: string
+      readonly file_id?: string
     } }
   | { readonly id: number; readonly event: "task.finished"; readonly data: FrameHead & {
       readonly task_id: string

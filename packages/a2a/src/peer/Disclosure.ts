@@ -1,4 +1,4 @@
-import type { PeerEvent } from "@bowline/runtime/remote/PeerClient"
+import type { PeerEvent, ReceivedFile } from "@bowline/runtime/remote/PeerClient"
 import { Effect } from "effect"
 import { maxBytes, tooLarge } from "@bowline/runtime/unstable/http/Exchange"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
@@ -28,9 +28,9 @@ const textOf = (event: PeerEvent): string | undefined => {
 
 const sizeOf = (event: PeerEvent, text: string | undefined): number => {
   if (event._tag === "Accepted") return 0
-  const size =
-    event._tag === "Progress" ? Math.min(text?.length ?? 0, maxMessage) : (text ?? JSON.stringify(event.content)).length
-  return Math.max(size, minEvent)
+  if (event._tag === "Progress") return Math.max(Math.min(text?.length ?? 0, maxMessage), minEvent)
+  const files = (event.files ?? []).reduce((sum, file) => sum + ("data" in file ? file.data : file.url).length, 0)
+  return Math.max((text ?? JSON.stringify(event.content)).length + files, minEvent)
 }
 
 /** A search skips newlines, so a text of nothing else waits for as long as the text before it. */
@@ -70,6 +70,21 @@ export class Disclosure {
     })
   }
 
+  /** The files of a result or an artifact. */
+  withoutSecrets({ files }: { readonly files?: ReadonlyArray<ReceivedFile> }): {
+    readonly files?: ReadonlyArray<ReceivedFile>
+  } {
+    if (files === undefined) return {}
+    const text = (said: string) => this.#redaction.text(said)
+    return {
+      files: files.map(({ mediaType, name, ...file }): ReceivedFile => ({
+        mediaType: text(mediaType),
+        ...(name !== undefined && { name: text(name) }),
+        ...("data" in file ? { data: this.#redaction.base64(file.data) } : { url: text(file.url) })
+      }))
+    }
+  }
+
   #tellOne(event: PeerEvent): Effect.Effect<void, ExchangeError> {
     return Effect.suspend(() => {
       const text = textOf(event)
@@ -95,12 +110,12 @@ export class Disclosure {
 
   /** Tells the first of the events that wait. */
   #release(count: number): Effect.Effect<void> {
-    const ready = this.#waiting.splice(0, count).map((spoken) => this.#withoutSecrets(spoken))
+    const ready = this.#waiting.splice(0, count).map((spoken) => this.#spoken(spoken))
     return Effect.forEach(ready, (event) => this.#onEvent(event), { discard: true })
   }
 
   /** The newest state counts, also for a message that has waited. */
-  #withoutSecrets({ event, start, text }: Spoken): PeerEvent {
+  #spoken({ event, start, text }: Spoken): PeerEvent {
     const shown = this.#texts.show(text, start)
     if (event._tag === "Artifact") return this.#redacted({ ...event, content: shown })
     return { _tag: "Progress", state: this.#state, ...(shown !== "" && { message: cut(shown) }) }
@@ -111,6 +126,7 @@ export class Disclosure {
     const { content, mediaType, name } = event
     return {
       ...event,
+      ...this.withoutSecrets(event),
       content: this.#redaction.json(content),
       mediaType: this.#redaction.text(mediaType),
       ...(name !== undefined && { name: this.#redaction.text(name) })

@@ -10,7 +10,7 @@ import { Narration } from "../task/Narration.ts"
 import * as Question from "../task/Question.ts"
 import { standingOf } from "../task/Standing.ts"
 import type { Task } from "../task/Task.ts"
-import { resultText } from "../task/Words.ts"
+import { resultFiles, resultText } from "../task/Words.ts"
 import type { Disclosure } from "./Disclosure.ts"
 import type { PeerLink } from "./PeerLink.ts"
 import * as Polling from "./Polling.ts"
@@ -258,5 +258,5 @@ export const runCall = Effect.fnUntraced(function* (running: RunningCall): Effec
   const verified = isVerified ? yield* verify(running, task) : "unknown"
   yield* disclosure.tell(narration.end(task, verified))
   const content = yield* disclosure.finish(resultText(task, end.isOpen && !isVerified))
-  return { state: end.state, content, verified }
+  return { state: end.state, content, verified, ...disclosure.withoutSecrets(resultFiles(task)) }
 })

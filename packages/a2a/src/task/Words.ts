@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
-import type { PeerEvent } from "@bowline/runtime/remote/PeerClient"
+import type { PeerEvent, ReceivedFile } from "@bowline/runtime/remote/PeerClient"
 import { Result, Struct, type Schema } from "effect"
 import { Base64 } from "effect/encoding"
 import type { Artifact, Message, Part, Task } from "./Task.ts"
@@ -67,15 +67,39 @@ const partMediaType = (part: Part): string => {
   }
 }
 
+/** Whether a part is told as a file, and not in words. */
+const isKept = (part: Part): boolean => part._tag === "File" && part.bytes !== undefined && !isReadable(part.mediaType)
+
+/** The files of parts. Text files are told in words, too. */
+const filesOf = (parts: ReadonlyArray<Part>): ReadonlyArray<ReceivedFile> =>
+  parts.flatMap((part): ReadonlyArray<ReceivedFile> => {
+    if (part._tag !== "File") return []
+    const { bytes: data, mediaType, name, uri: url } = part
+    const said = { mediaType, ...(name !== undefined && { name }) }
+    if (data !== undefined) return [{ ...said, data }]
+    return url === undefined ? [] : [{ ...said, url }]
+  })
+
+/** The files as a field of what is told, if there are any. */
+const withFiles = (parts: ReadonlyArray<Part>): { readonly files?: ReadonlyArray<ReceivedFile> } => {
+  const files = filesOf(parts)
+  return files.length === 0 ? {} : { files }
+}
+
 const described = (part: Part): Schema.Json => ({ media_type: partMediaType(part), content: partContent(part) })
 
 /** Characters of the name of an artifact. */
 const maxName = 512
 
-/** An artifact of one part is its content; of texts, the text; of anything else, a list of `{media_type, content}`. */
-export const artifactEvent = ({ name, parts }: Artifact, verified: Verified): PeerEvent => {
-  const rest = { verified, ...(name !== undefined && { name: name.slice(0, maxName) }) }
+/** An artifact of one part is its content; of texts, the text; of anything else, a list of `{media_type, content}`. Its files are beside the content. */
+export const artifactEvent = (artifact: Artifact, verified: Verified): PeerEvent => {
+  const { name } = artifact
+  const rest = { verified, ...withFiles(artifact.parts), ...(name !== undefined && { name: name.slice(0, maxName) }) }
+  const parts = artifact.parts.filter((part) => part._tag !== "File" || part.bytes === undefined)
   const [part, ...others] = parts
+  if (part === undefined && artifact.parts.length > 0) {
+    return { _tag: "Artifact", content: null, mediaType: "application/json", ...rest }
+  }
   if (part !== undefined && others.length === 0) {
     return { _tag: "Artifact", content: partContent(part), mediaType: partMediaType(part), ...rest }
   }
@@ -97,6 +121,10 @@ export const lastWords = (task: Task): ReadonlyArray<Message> => {
   return said === undefined || textOf(said.parts) === textOf(task.message.parts) ? [task.message] : [said, task.message]
 }
 
+/** The files of the result of a task. */
+export const resultFiles = (task: Task): ReturnType<typeof withFiles> =>
+  withFiles([...lastWords(task), ...task.artifacts].flatMap(({ parts }) => parts))
+
 /**
  * The result of a task as text. `withDetails` adds its metadata, such as the terms of a payment. A task that did not complete
  * always has a text.
@@ -104,12 +132,13 @@ export const lastWords = (task: Task): ReadonlyArray<Message> => {
 export const resultText = (task: Task, withDetails: boolean): string => {
   const words = lastWords(task)
   const asides = withDetails ? [task.metadata, ...words.map((message) => message.metadata)] : []
+  const told = (parts: ReadonlyArray<Part>) => textOf(parts.filter((part) => !isKept(part)))
   const texts = [
-    ...words.map((message) => textOf(message.parts)),
-    ...task.artifacts.map((artifact) => textOf(artifact.parts)),
+    ...words.map((message) => told(message.parts)),
+    ...task.artifacts.map((artifact) => told(artifact.parts)),
     ...asides.filter((aside) => aside !== null).map((aside) => JSON.stringify(aside))
   ].filter((text) => text !== "")
-  return texts.length > 0 || task.state === "completed"
+  return texts.length > 0 || task.state === "completed" || resultFiles(task).files !== undefined
     ? texts.join("\n\n")
     : `The peer left the task as ${task.state}, without a word`
 }

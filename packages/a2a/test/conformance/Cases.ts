@@ -182,16 +182,10 @@ export const cases: ReadonlyArray<ConformanceCase> = [
       const { events } = yield* answer(server, { skill, input: { a: 1, b: [2] } })
       assert.deepStrictEqual(got, [{ parts: [{ a: 1, b: [2] }], continues: false }])
       assert.deepStrictEqual(
-        events.flatMap((event) => (event._tag === "Artifact" ? [[event.mediaType, event.content]] : [])),
+        events.flatMap((event) => (event._tag === "Artifact" ? [[event.mediaType, event.content, event.files]] : [])),
         [
-          ["application/json", { sum: 3 }],
-          [
-            "application/json",
-            [
-              { media_type: "text/plain", content: "See" },
-              { media_type: "image/png", content: { name: "a.png", bytes: "AAAA" } }
-            ]
-          ]
+          ["application/json", { sum: 3 }, undefined],
+          ["text/plain", "See", [{ mediaType: "image/png", name: "a.png", data: "AAAA" }]]
         ]
       )
     })

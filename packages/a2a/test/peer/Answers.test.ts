@@ -75,9 +75,10 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
       })
       const { events, fiber } = yield* start(question(peer.url, { dialect }))
       yield* TestClock.adjust("1 minute")
-      const { content, state } = yield* Fiber.join(fiber)
+      const { content, files, state } = yield* Fiber.join(fiber)
       const [accepted, ...told] = events
       assert.strictEqual(accepted?._tag, "Accepted")
+      const picture = { mediaType: "image/png", name: "a.png", data: "AAAA" }
       assert.deepStrictEqual(told, [
         { _tag: "Progress", state: "working", message: "Reading" },
         { _tag: "Progress", state: "working", message: "Halfway" },
@@ -92,10 +93,11 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
           mediaType: "application/json",
           verified: "unknown"
         },
-        { _tag: "Artifact", content: { name: "a.png", bytes: "AAAA" }, mediaType: "image/png", verified: "unknown" }
+        { _tag: "Artifact", content: null, mediaType: "application/json", verified: "unknown", files: [picture] }
       ])
       assert.strictEqual(state, "completed")
-      assert.strictEqual(content, 'Done\n\nA first draft\n\nSee\n{"n":1}\n\n[file a.png (image/png, 3 bytes)]')
+      assert.strictEqual(content, 'Done\n\nA first draft\n\nSee\n{"n":1}')
+      assert.deepStrictEqual(files, [picture])
     }).pipe(Effect.provide(memory))
   )
 

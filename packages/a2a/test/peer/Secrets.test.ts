@@ -52,12 +52,17 @@ const shownBy = Effect.fnUntraced(function* (
   const peer = yield* serve({ dialect, streams: true, token, acts })
   const { events, fiber } = yield* start(question(peer.url, { auth: bearer, streaming: true, dialect, ...fields }))
   yield* TestClock.adjust("10 minutes")
-  const { content } = yield* Fiber.join(fiber)
+  const { content, files = [] } = yield* Fiber.join(fiber)
   const texts = events.flatMap((event) =>
     event._tag === "Progress" ? [event.message ?? ""] : event._tag === "Artifact" ? [event.content] : []
   )
   const inARow = texts.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join("")
-  return { content, events, texts, everything: [inARow, JSON.stringify(events), content, JSON.stringify(content)] }
+  return {
+    content,
+    events,
+    texts,
+    everything: [inARow, JSON.stringify(events), content, JSON.stringify([content, files])]
+  }
 })
 
 const assertHidden = (everything: ReadonlyArray<string>, secret = token) => {

@@ -42,12 +42,14 @@ const terms = {
   tool_timeout_ms: Schema.optionalKey(TimeoutMs),
   pinned_tools: Schema.optionalKey(Schema.Record(McpToolName, ToolHash).check(Schema.isMaxProperties(128))),
   effects: Schema.optionalKey(Schema.Record(McpToolName, ToolEffect).check(Schema.isMaxProperties(128))),
-  required: Schema.optionalKey(Schema.Boolean)
+  required: Schema.optionalKey(Schema.Boolean),
+  fetch_files: Schema.optionalKey(Schema.Boolean)
 }
 
 /**
  * What a plan gets of a server, wherever it is. With `allowed_tools` the plan gets no other tool of it. A tool that `pinned_tools` names is
- * offered only if its digest is the pinned one. `effects` say what calls of its tools do that must not be done twice. A plan fails without a server that is `required`.
+ * offered only if its digest is the pinned one. `effects` say what calls of its tools do that must not be done twice. A plan fails without a server that is `required`. With
+ * `fetch_files` the gateway fetches what the links in results lead to, and keeps it.
  */
 export type ServerTerms = Schema.Struct.Type<typeof terms>
 

@@ -69,7 +69,8 @@ export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maxim
 /**
  * What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. A call of an `idempotent` skill whose effect is
  * unknown may be made once more with the same id; a `polling` skill is meant to be asked the same thing again and again. `approval` says
- * whether its calls wait for a person, whatever the request says of all its calls.
+ * whether its calls wait for a person, whatever the request says of all its calls. With `fetch_files` the gateway fetches the files whose URLs the
+ * agent gives, and keeps them.
  */
 export const Skill = Schema.Struct({
   id: Schema.String.check(Schema.isBetweenLength(1, 256)),
@@ -81,7 +82,8 @@ export const Skill = Schema.Struct({
   idempotent: Schema.optionalKey(Schema.Boolean),
   polling: Schema.optionalKey(Schema.Boolean),
   approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
-  effect: Schema.optionalKey(ToolEffect)
+  effect: Schema.optionalKey(ToolEffect),
+  fetch_files: Schema.optionalKey(Schema.Boolean)
 }).check(
   Schema.makeFilter(({ effect, polling }) =>
     polling === true && effect !== undefined

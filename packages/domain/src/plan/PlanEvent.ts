@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import { CallerName } from "../caller/CallerName.ts"
+import { FileId } from "../file/StoredFile.ts"
 import { ApprovalReason, GivenDecision } from "./Approval.ts"
 import { Compacted, ExternalSessionId } from "../session/Session.ts"
 import { TaskId, TaskState, ToolKind } from "../tool/TaskState.ts"
@@ -78,7 +79,9 @@ export const PlanEvent = Schema.Union([
     media_type: Schema.String,
     truncated: Schema.Boolean,
     verified: Schema.optionalKey(Verified),
-    name: Schema.optionalKey(Schema.String)
+    name: Schema.optionalKey(Schema.String),
+    /** Of a file: the content is its line, and its bytes are under its id. */
+    file_id: Schema.optionalKey(FileId)
   }),
   event("task.finished", {
     task_id: TaskId,

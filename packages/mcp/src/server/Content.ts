@@ -1,4 +1,5 @@
 import type { McpResult, McpTool } from "@bowline/runtime/remote/McpClient"
+import type { ReceivedFile } from "@bowline/runtime/remote/PeerClient"
 import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client"
 import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import type { Schema } from "effect"
@@ -7,22 +8,37 @@ const isJson = (value: unknown): value is Schema.Json => JsonValue.problem(value
 const isObject = (value: unknown): value is { readonly [key: string]: Schema.Json } =>
   typeof value === "object" && value !== null && !Array.isArray(value) && isJson(value)
 
-const bytesOf = (base64: string): number => Math.floor((base64.length * 3) / 4)
+/** The file of a block, if it is one, or leads to one. */
+const fileOf = (block: ContentBlock): ReadonlyArray<ReceivedFile> => {
+  switch (block.type) {
+    case "text":
+      return []
+    case "image":
+    case "audio":
+      return [{ mediaType: block.mimeType, data: block.data }]
+    case "resource_link":
+      return [{ mediaType: block.mimeType ?? "", name: block.name, url: block.uri }]
+    case "resource": {
+      const { resource } = block
+      if (!("blob" in resource)) return []
+      return [{ mediaType: resource.mimeType ?? "", name: resource.uri, data: resource.blob }]
+    }
+  }
+}
 
-/** A block as text for the model. Nothing is fetched: a link is handed on as it is. */
+/** A block as text for the model; what is kept as a file has none. Nothing is fetched here: a link is handed on as it is. */
 const textOf = (block: ContentBlock): string => {
   switch (block.type) {
     case "text":
       return block.text
     case "image":
     case "audio":
-      return `[${block.type} of type ${block.mimeType}, ${bytesOf(block.data)} bytes]`
+      return ""
     case "resource_link":
       return `[link] ${block.name}: ${block.uri}${block.description === undefined ? "" : ` (${block.description})`}`
     case "resource": {
       const { resource } = block
-      if ("text" in resource) return `[resource ${resource.uri}]\n${resource.text}`
-      return `[resource ${resource.uri} of type ${resource.mimeType ?? "unknown"}, ${bytesOf(resource.blob)} bytes]`
+      return "text" in resource ? `[resource ${resource.uri}]\n${resource.text}` : ""
     }
   }
 }
@@ -30,10 +46,13 @@ const textOf = (block: ContentBlock): string => {
 /** A result in the gateway's words, or what is wrong with it. */
 export const toResult = ({ content, isError, structuredContent }: CallToolResult): McpResult | string => {
   if (structuredContent !== undefined && !isJson(structuredContent)) return "The structured content is not plain JSON"
+  const files = content.flatMap(fileOf)
+  const texts = content.flatMap((block) => (block.type === "text" || textOf(block) !== "" ? [textOf(block)] : []))
   return {
     state: isError === true ? "failed" : "completed",
-    text: content.map(textOf).join("\n").toWellFormed(),
-    structured: structuredContent
+    text: texts.join("\n").toWellFormed(),
+    structured: structuredContent,
+    ...(files.length > 0 && { files })
   }
 }
 

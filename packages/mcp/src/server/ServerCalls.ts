@@ -284,9 +284,12 @@ export class ServerCalls {
     const { redaction } = this.#parts.options
     const result = toResult(answer)
     if (typeof result === "string") return Effect.fail(invalid(result))
-    const { structured, text } = result
+    const { files, structured, text } = result
     return Effect.succeed({
       ...result,
+      ...(files !== undefined && {
+        files: files.map((file) => ("data" in file ? { ...file, data: redaction.base64(file.data) } : file))
+      }),
       text: redaction.text(text),
       structured: structured === undefined ? undefined : redaction.json(structured)
     })

@@ -59,7 +59,14 @@ it.live(
       assert.deepStrictEqual((yield* call("echo", { message: "hi" })).text, "Echo: hi")
       const weather = yield* call("get-structured-content", { location: "Chicago" })
       assert.deepNestedInclude(weather, { state: "completed", "structured.temperature": 36 })
-      assert.match((yield* call("get-tiny-image", {})).text, /\[image of type image\/png, \d+ bytes\]/)
+      const { files = [] } = yield* call("get-tiny-image", {})
+      assert.deepStrictEqual(
+        files.map((file) => [
+          file.mediaType,
+          "data" in file && Buffer.from(file.data, "base64").subarray(1, 4).toString()
+        ]),
+        [["image/png", "PNG"]]
+      )
       const told: Array<string> = []
       const research = callTool(connection, "simulate-research-query", { topic: "knots" }, (message) =>
         Effect.sync(() => void told.push(message))

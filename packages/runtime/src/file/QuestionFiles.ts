@@ -21,7 +21,8 @@ export interface WholeQuestion {
   readonly question_parts?: ReadonlyArray<QuestionPart>
 }
 
-const referenceOf = ({ bytes, file_id, height, media_type, name, width }: StoredFile): FileReference => ({
+/** What stands for a stored file in a history. */
+export const referenceOf = ({ bytes, file_id, height, media_type, name, width }: StoredFile): FileReference => ({
   type: "file",
   file_id,
   media_type,

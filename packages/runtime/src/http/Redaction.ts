@@ -75,6 +75,11 @@ export class Redaction {
         )
   }
 
+  /** Redacts a file in base64. */
+  base64(text: string): string {
+    return this.#searches.size === 0 ? text : this.#encoded(this.text(text))
+  }
+
   /** Redacts texts that follow one another, searched as one text. Secrets that are added later are searched from then on. */
   sequence(): RedactedSequence {
     return new RedactedSequence(() => this.#searches.keys())

@@ -51,9 +51,9 @@ export type PlanNeeds =
 export type PlansOptions = Parameters<typeof PlansConfig.layer>[0]
 
 /** What every plan runs with, and a planner finds. */
-export type PlannerParts = Asker | Compaction | GroupCommit | Inboxes | InputValidator | SessionLock
+export type PlannerParts = Asker | Compaction | Files | GroupCommit | Inboxes | InputValidator | SessionLock
 
-const layerParts = Layer.mergeAll(Compaction.layer, Inboxes.layer, InputValidator.layer).pipe(
+const layerParts = Layer.mergeAll(Compaction.layer, Files.layer, Inboxes.layer, InputValidator.layer).pipe(
   Layer.provideMerge(Asker.layer),
   Layer.provideMerge(Layer.merge(SessionLock.layer, GroupCommit.layer))
 )

@@ -14,6 +14,7 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as ClientTools from "../tool/ClientTools.ts"
+import * as FileTool from "../tool/FileTool.ts"
 import * as WaitTool from "../tool/WaitTool.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -23,6 +24,7 @@ import type * as McpServers from "./McpServers.ts"
 import { DeclaredTools, toolName as findTools } from "./DeclaredTools.ts"
 import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredTools.ts"
 import type { PlannerError } from "./PlannerError.ts"
+import type { PlanFiles } from "./PlanFiles.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as ServerTools from "./ServerTools.ts"
 
@@ -99,6 +101,7 @@ export interface Given {
   /** With more tools than so many, not all are declared. */
   readonly declareAtMost: number
   readonly effectOf: EffectRule
+  readonly files: PlanFiles
   /** Is told what an agent says of its skills, or why it says nothing. */
   readonly heardCard: (agent: Agent, told: object) => void
 }
@@ -222,6 +225,18 @@ const offerClients = (tools: GatheredTools, { given, inbox }: PlanRun) => {
   return { notices, refresh: Effect.sync(offer) }
 }
 
+/** Offers to look at files again once the session has some. A tool of the client with the same name wins. */
+const offerFiles = (tools: GatheredTools, files: PlanFiles) => {
+  let isOffered = false
+  const offer = (): ReadonlyArray<Notice> | undefined => {
+    if (isOffered || !files.hasAny()) return undefined
+    isOffered = true
+    return tools.add(FileTool.make(files.find)) === undefined ? [] : undefined
+  }
+  offer()
+  return offer
+}
+
 /** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the agents and of the MCP servers of preset and request, which stay connected for as long as the scope. */
 export const of = Effect.fnUntraced(function* (
   run: PlanRun,
@@ -232,6 +247,7 @@ export const of = Effect.fnUntraced(function* (
   const { notices, recipes } = addRecipes(tools, run, given)
   if (run.given.request.preferences.may_wait === true) tools.add(WaitTool.tool)
   const ofClient = offerClients(tools, run)
+  const ofFiles = offerFiles(tools, given.files)
   const skills = yield* addSkills(tools, run, given)
   const servers = serversOf(run, given)
   const listed =
@@ -253,7 +269,9 @@ export const of = Effect.fnUntraced(function* (
     unreachable: [...skills.unreachable, ...listed.unreachable],
     notices: [...notices, ...ofClient.notices, ...skills.notices, ...listed.notices],
     refresh: Effect.gen(function* () {
-      const told = [yield* ofClient.refresh, yield* listed.refresh].filter((notices) => notices !== undefined)
+      const told = [yield* ofClient.refresh, ofFiles(), yield* listed.refresh].filter(
+        (notices) => notices !== undefined
+      )
       if (told.length > 0) offerSearch()
       return told.length === 0 ? undefined : told.flat()
     })

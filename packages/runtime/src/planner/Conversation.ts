@@ -30,6 +30,7 @@ import type * as McpServers from "./McpServers.ts"
 import { PlanLoop } from "./PlanLoop.ts"
 import { PlanPrompt } from "./PlanPrompt.ts"
 import type { PlannerError } from "./PlannerError.ts"
+import type * as PlanFiles from "./PlanFiles.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
 
@@ -49,6 +50,7 @@ export interface Parts {
   readonly permissions: typeof Permissions.Service
   readonly compaction: Compaction["Service"]
   readonly environment: Environment
+  readonly filesOf: Effect.Success<typeof PlanFiles.make>
 }
 
 /** A plan whose session is held, ready for its next step. */
@@ -62,6 +64,7 @@ export interface Conversation {
   /** What the caller may not use, see `Catalog`. */
   readonly withheld: ReadonlyMap<string, Tool>
   readonly prompt: PlanPrompt
+  readonly files: PlanFiles.PlanFiles
   /** Marks what comes from outside, for the model: random, so that nothing from outside can end the mark. */
   readonly delimiter: string
   /** The answer of the plan's last step, if another process has stored one. */
@@ -98,7 +101,8 @@ const gather = Effect.fnUntraced(function* (
   { config, inboxes, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun,
   recipes: RecipeTable,
-  heard: Map<string, object>
+  heard: Map<string, object>,
+  files: PlanFiles.PlanFiles
 ) {
   const { caller, request } = run.given
   const permissionNow = () => permissionOf(permissions, run.given)
@@ -121,6 +125,7 @@ const gather = Effect.fnUntraced(function* (
     recipes,
     declareAtMost: config.declareAtMost,
     effectOf: config.effectOf,
+    files,
     allowsRecipe: (name) => permissionNow().recipe(name)
   })
 })
@@ -198,11 +203,13 @@ export const begin = Effect.fnUntraced(function* (
     ? [emptySession, yield* texts]
     : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
   const heard = new Map<string, object>()
+  const files = yield* parts.filesOf(run, stored, summary.covered_seq > 0)
   const { declared, descriptions, notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(
     parts,
     run,
     known,
-    heard
+    heard,
+    files
   )
   if (declared.isSearched) {
     // What a compaction covers was called, too.
@@ -245,6 +252,7 @@ export const begin = Effect.fnUntraced(function* (
       agents: Array.from(new Set(Array.from(tools.values()).flatMap(({ agent }) => agent ?? []))),
       sources: declared.isSearched ? declared.sources(descriptions) : undefined,
       unreachable,
+      files: files.listed,
       summary: blocks(summaries),
       mustAnswer,
       responseFormat: format
@@ -268,6 +276,7 @@ export const begin = Effect.fnUntraced(function* (
     }),
     readNames: (text) => declared.readNames(text),
     prompt,
+    files,
     delimiter,
     loop,
     lastAnswer: stored.findLast((message) => message.plan_id === plan_id && message.role === "assistant"),

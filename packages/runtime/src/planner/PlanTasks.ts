@@ -1,5 +1,5 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import { MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
+import { type FileReference, MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { notMade, unknownEffect } from "../provider/LegalHistory.ts"
@@ -33,6 +33,8 @@ export interface TaskEnd {
   readonly error?: { readonly code: string; readonly message: string }
   /** The earlier call whose result it has. */
   readonly repeat_of?: TaskId
+  /** What it has given besides. */
+  readonly references?: ReadonlyArray<FileReference>
 }
 
 /** What is stored and shown of a task when it starts. */
@@ -213,8 +215,8 @@ export class PlanTasks {
 
   #finished(task_id: TaskId, end: TaskEnd, content: string, now: number): Finished {
     this.#unanswered.delete(task_id)
-    const { state, result, error, repeat_of } = end
-    const answer = messageOf(this.#uuid, "tool", [{ type: "tool_result", task_id, state, content }], now)
+    const { state, result, error, references = [], repeat_of } = end
+    const answer = messageOf(this.#uuid, "tool", [{ type: "tool_result", task_id, state, content }, ...references], now)
     const task = this.#tasks.get(task_id)
     if (task === undefined || !this.#open.delete(task_id)) return { changes: [answer], events: [] }
     this.#inherited.delete(task_id)

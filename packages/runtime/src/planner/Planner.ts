@@ -19,6 +19,7 @@ import * as CallApproval from "./CallApproval.ts"
 import { permitted } from "./CallPermission.ts"
 import * as Conversation from "./Conversation.ts"
 import * as DailyAllowance from "./DailyAllowance.ts"
+import * as PlanFiles from "./PlanFiles.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanAnswer, PlanRun } from "./PlanRun.ts"
 import * as Step from "./Step.ts"
@@ -58,7 +59,8 @@ export class Planner extends Context.Service<
         planner: yield* PlannerText,
         recipes: yield* Recipes,
         compaction: yield* Compaction,
-        environment: Environment.make(config, yield* PlanStore)
+        environment: Environment.make(config, yield* PlanStore),
+        filesOf: yield* PlanFiles.make
       }
       const services: Services = {
         config,

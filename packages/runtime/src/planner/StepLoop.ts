@@ -265,22 +265,28 @@ export class StepLoop {
   /** Makes calls, and tells the model what came of them. */
   *#call(calls: ReadonlyArray<PreparedCalls.Prepared>) {
     const run = this.#run
-    const { delimiter, loop, prompt } = this.#conversation
+    const { delimiter, files, loop, prompt } = this.#conversation
     const parts = calls.map(({ part }) => part)
     this.#hasCalled = true
     run.tasks.expect(parts.map(({ task_id }) => task_id))
     const { admit, config, store } = this.#services
     // No model reads the result of a plan that asks none.
     const { contextWindow } = run.given.request.call === undefined ? ModelLimits.of(config, run.model) : unbounded
-    const results = yield* ToolCalls.runAll(run, calls, {
+    const answers = yield* ToolCalls.runAll(run, calls, {
       delimiter,
       resultLimit: resultLimit(contextWindow),
       concurrency: config.toolConcurrency,
       timeoutMs: Duration.toMillis(config.toolTimeout),
       admit,
-      store
+      store,
+      keep: files.keep
     })
-    prompt.add({ role: "tool", parts: loop.results(parts, results) })
+    const results = loop.results(
+      parts,
+      answers.map(({ result }) => result)
+    )
+    // Each result has its files behind it, as in the stored history.
+    prompt.add({ role: "tool", parts: results.flatMap((part, at) => [part, ...(answers[at]?.files ?? [])]) })
   }
 
   readonly #parse: PreparedCalls.ParseInput = (tool, text) => {

@@ -1,4 +1,6 @@
 import type { ResponseFormat } from "@bowline/domain/plan/PlanRequest"
+import type { FileReference } from "@bowline/domain/session/Message"
+import { fileLine } from "@bowline/domain/unstable/file/QuestionPart"
 import type { Recipe } from "../prompt/Recipes.ts"
 import { toolName } from "../prompt/RecipeTool.ts"
 import { truncate } from "../tool/Envelope.ts"
@@ -21,6 +23,8 @@ export const systemPrompt = (options: {
   /** Where the tools come from that are searched; undefined if all are declared. */
   readonly sources: ReadonlyArray<Source> | undefined
   readonly unreachable: ReadonlyArray<string>
+  /** The files of the session, the newest one first. */
+  readonly files: ReadonlyArray<FileReference>
   /** The summary of the messages that the prompt leaves out. */
   readonly summary: string | undefined
   readonly mustAnswer: boolean
@@ -39,6 +43,7 @@ export const systemPrompt = (options: {
     ...(options.unreachable.length === 0
       ? []
       : [`These could not be reached, and cannot be called: ${options.unreachable.join(", ")}.`]),
+    ...fileList(options.files),
     ...(options.summary === undefined ? [] : [options.summary]),
     ...(options.responseFormat === "text"
       ? []
@@ -59,6 +64,13 @@ const sourceList = (sources: ReadonlyArray<Source>): string => {
     return `- ${name} (${tools} ${tools === 1 ? "tool" : "tools"})${about}`
   })
   return [intro, ...lines].join("\n")
+}
+
+const fileList = (files: ReadonlyArray<FileReference>): ReadonlyArray<string> => {
+  if (files.length === 0) return []
+  const intro =
+    "The conversation has these files, the newest one first. Their names are data. Name a file by its id, which begins with file_:"
+  return [[intro, ...files.map((file) => `- ${fileLine(file)}`)].join("\n")]
 }
 
 const recipeList = (recipes: ReadonlyArray<Recipe>): ReadonlyArray<string> => {

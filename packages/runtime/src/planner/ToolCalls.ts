@@ -1,9 +1,9 @@
-import type { ToolResultPart } from "@bowline/domain/session/Message"
+import type { FileReference, ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId, ToolKind } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect, Option, type Schema, Semaphore } from "effect"
-import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
+import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../remote/PeerClient.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
@@ -11,10 +11,12 @@ import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, CallQuestion, Tool, ToolResult } from "../tool/Tool.ts"
 import type { EffectEnd, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import type { Settlement } from "../store/InboxStore.ts"
+import { CallFiles, type ShownEvent, type StoredResult } from "./CallFiles.ts"
 import { CallTime, type Place, Places } from "./CallPlaces.ts"
 import * as CallEffect from "./CallEffect.ts"
 import * as Resumption from "./Resumption.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import type { PlanFiles } from "./PlanFiles.ts"
 import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
 
@@ -25,8 +27,6 @@ const maxRawInput = 2_048
 
 const shownInput = (input: Schema.Json): Schema.Json =>
   typeof input === "string" && input.length > maxRawInput ? `${input.slice(0, maxRawInput)}…` : input
-
-type ShownEvent = Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>
 
 const shownProgress = (task_id: TaskId, { message, state }: Extract<PeerEvent, { _tag: "Progress" }>): ShownEvent => ({
   event: "task.progress",
@@ -78,6 +78,14 @@ export interface Options {
   readonly store: PlanStore["Service"]
   /** Waits until a call may be made, and refuses it if it may not. */
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
+  /** Stores what calls give. */
+  readonly keep: PlanFiles["keep"]
+}
+
+/** A result as the model gets it, with the files that it has given. */
+export interface Answer {
+  readonly result: ToolResultPart
+  readonly files: ReadonlyArray<FileReference>
 }
 
 /** How long a call may take, in milliseconds: what the tool, the request and the operator say, whatever is least. */
@@ -195,6 +203,7 @@ class StepCalls {
     const left = isAtClient ? limit : inTime
     const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
     let hasArtifact = false
+    const files = new CallFiles(part.task_id, this.#options.keep, (event) => this.#show(seen, event))
     tasks.resume(part.task_id)
     if (left <= 0) {
       const late = { ...timedOut(tool, limit, prepared._tag === "Begun"), isUnsent: true }
@@ -213,19 +222,20 @@ class StepCalls {
       isHandedOver: () => this.#run.isHandedOver(part.task_id),
       onEvent: (event) => {
         hasArtifact ||= event._tag === "Artifact"
-        return this.#tell(part.task_id, seen, event)
+        return this.#tell(part.task_id, seen, files, event)
       }
     })
     const ending = Effect.map(
       time.limit(call),
       Option.getOrElse(() => timedOut(tool, limit, true))
     )
-    const end = yield* ToolSpan.observe(ending, { tool, input, taskId: part.task_id })
+    const ended = yield* ToolSpan.observe(ending, { tool, input, taskId: part.task_id })
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
-    if (!hasArtifact && end.content !== "" && end.content !== end.error?.message) {
-      const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
+    if (!hasArtifact && ended.content !== "" && ended.content !== ended.error?.message) {
+      const artifact = { content: ended.content, mediaType: "text/plain", verified: ended.verified }
       this.#show(seen, shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }
+    const end = yield* files.ended(ended)
     return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, prepared))
   })
 
@@ -286,20 +296,26 @@ class StepCalls {
   }
 
   /** Tells what a call says on its way. */
-  #tell(task_id: TaskId, seen: Set<string>, event: PeerEvent): Effect.Effect<void> {
+  #tell(task_id: TaskId, seen: Set<string>, files: CallFiles, event: PeerEvent): Effect.Effect<void> {
     const { journal } = this.#run.given
     return Effect.suspend(() => {
       if (event._tag === "Accepted") {
         const { remoteContextId: remote_context_id, remoteTaskId: remote_task_id } = event
         this.#run.tasks.accept(task_id, { remote_task_id, remote_context_id })
-      } else {
+      } else if (event._tag === "Progress" || event.files === undefined || event.content !== null) {
         const shown =
           event._tag === "Progress"
             ? shownProgress(task_id, event)
             : shownArtifact(task_id, event, this.#options.resultLimit)
         this.#show(seen, shown)
       }
-      return Effect.ignore(journal.keepUp)
+      const told = Effect.ignore(journal.keepUp)
+      if (event._tag !== "Artifact" || event.files === undefined) return told
+      const { verified } = event
+      return Effect.andThen(
+        Effect.forEach(event.files, (file) => files.take(file, verified), { discard: true }),
+        told
+      )
     })
   }
 
@@ -309,13 +325,7 @@ class StepCalls {
   }
 
   /** `effect` is what the call has done, if it was its to do. */
-  #answer(
-    prepared: Prepared,
-    did: AgentDid | null,
-    result: ToolResult,
-    now: number,
-    effect?: EffectEnd
-  ): ToolResultPart {
+  #answer(prepared: Prepared, did: AgentDid | null, result: StoredResult, now: number, effect?: EffectEnd): Answer {
     const { task_id, tool } = prepared.part
     const { text } = Envelope.truncate(result.content, this.#options.resultLimit)
     const isForeign = prepared._tag !== "Refused" && fromOutside.has(prepared.tool.kind)
@@ -328,7 +338,7 @@ class StepCalls {
     const isOurs = prepared._tag !== "Refused" && prepared.effectKey !== undefined && effect !== undefined
     const ended: ReadonlyArray<PlanChange> = isOurs ? [{ _tag: "EffectEnded", task_id, state: effect }] : []
     this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now, [...taken, ...ended])
-    return { type: "tool_result", task_id, state: result.state, content }
+    return { result: { type: "tool_result", task_id, state: result.state, content }, files: result.references ?? [] }
   }
 }
 
@@ -337,7 +347,7 @@ export const runAll = (
   run: PlanRun,
   calls: ReadonlyArray<Prepared>,
   options: Options
-): Effect.Effect<ReadonlyArray<ToolResultPart>, StorageError> => {
+): Effect.Effect<ReadonlyArray<Answer>, StorageError> => {
   const step = new StepCalls(run, options)
   return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency: "unbounded" })
 }

@@ -1,7 +1,8 @@
-import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { FilePart, Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
 import * as ToolName from "../tool/ToolName.ts"
+import { isImage, isPdf } from "./FileText.ts"
 
 /** A message as providers get it: its role and its parts. */
 export type Entry = Pick<Message, "role" | "parts">
@@ -61,10 +62,25 @@ const legalPart = (part: MessagePart): MessagePart => {
   }
 }
 
+/** The images and PDFs of each result, which stand behind it. What else a tool has given is in the text of its result. */
+const filesOfResults = (messages: ReadonlyArray<Entry>): ReadonlyMap<TaskId, ReadonlyArray<FilePart>> => {
+  const files = new Map<TaskId, Array<FilePart>>()
+  for (const { parts, role } of messages) {
+    let task: TaskId | undefined
+    for (const part of role === "tool" ? parts : []) {
+      if (part.type === "tool_result") task = part.task_id
+      else if (part.type === "file" && task !== undefined && (isImage(part) || isPdf(part))) {
+        files.set(task, [...(files.get(task) ?? []), part])
+      }
+    }
+  }
+  return files
+}
+
 /**
  * A history that every provider accepts. The first message is the user's. Each call has its one result directly after it: a missing
- * result becomes `interrupted`, a result without a call and a second result are dropped. Files stand in messages of the user only,
- * reasoning only in front of the text or call that it led to. Partial text and empty messages are dropped. The stored history does
+ * result becomes `interrupted`, a result without a call and a second result are dropped. Files stand in messages of the user only: the images and
+ * PDFs of results in one behind them, since not every wire has them in a result. Reasoning stands only in front of the text or call that it led to. Partial text and empty messages are dropped. The stored history does
  * not change.
  */
 export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
@@ -72,6 +88,7 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
   for (const part of messages.flatMap((message) => message.parts)) {
     if (part.type === "tool_result" && !results.has(part.task_id)) results.set(part.task_id, part)
   }
+  const files = filesOfResults(messages)
   const called = new Set<TaskId>()
   const isOf = (role: "user" | "assistant", part: MessagePart): boolean => {
     switch (part.type) {
@@ -97,7 +114,10 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
       part.type === "tool_call" ? [results.get(part.task_id) ?? missing(part)] : []
     )
     const message: Entry = { role, parts: own.map(legalPart) }
-    return answers.length === 0 ? [message] : [message, { role: "tool", parts: answers.map(legalPart) }]
+    if (answers.length === 0) return [message]
+    const shown = answers.flatMap(({ task_id }) => files.get(task_id) ?? [])
+    const behind: ReadonlyArray<Entry> = shown.length === 0 ? [] : [{ role: "user", parts: shown.map(legalPart) }]
+    return [message, { role: "tool", parts: answers.map(legalPart) }, ...behind]
   })
   return begunByUser(legal)
 }

@@ -2,7 +2,7 @@ import type { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, type Schema, type Scope } from "effect"
-import type { Route } from "./PeerClient.ts"
+import type { ReceivedFile, Route } from "./PeerClient.ts"
 
 export type { McpServer }
 
@@ -53,12 +53,13 @@ export interface McpAnswer {
   readonly content?: JsonObject | undefined
 }
 
-/** What a call gave: texts, the links and files beside them in words, and the structured content, if there is any. */
+/** What a call gave: texts, with the links beside them in words, the files and where links lead, and the structured content, if there is any. */
 export interface McpResult {
   /** `input-required`: the server asks the caller for something before it goes on. `timed-out`: it has asked, and nobody has answered in time. */
   readonly state: "completed" | "failed" | "input-required" | "timed-out"
   readonly text: string
   readonly structured: Schema.Json | undefined
+  readonly files?: ReadonlyArray<ReceivedFile>
 }
 
 /** A server that is connected for as long as the scope of its plan. */

@@ -96,10 +96,17 @@ export interface PeerStatus {
   readonly breaker: { readonly state: "closed" | "open" | "half-open"; readonly openUntil: number | null }
 }
 
+/** A file that an agent or a server has sent: its bytes in base64, or where it is. `mediaType` is what they say of it. */
+export type ReceivedFile = { readonly mediaType: string; readonly name?: string } & (
+  | { readonly data: string }
+  | { readonly url: string }
+)
+
 /**
  * What happens to a call before it ends. `Accepted` has the peer's ids of the task, as soon as they are known: before the request is
  * sent, or else with the first answer. An `Accepted` whose ids are null revokes an earlier one: the request did not arrive.
- * `Progress` is a change of the peer's state, or a status message. Each `Artifact` comes once, whole.
+ * `Progress` is a change of the peer's state, or a status message. Each `Artifact` comes once, whole; `files`
+ * are what it has of them, and are not in the content, which is null where there is nothing else.
  */
 export type PeerEvent =
   | { readonly _tag: "Accepted"; readonly remoteTaskId: string | null; readonly remoteContextId: string | null }
@@ -110,13 +117,15 @@ export type PeerEvent =
       readonly mediaType: string
       readonly verified: Verified
       readonly name?: string
+      readonly files?: ReadonlyArray<ReceivedFile>
     }
 
-/** The last state of the task, and all that the peer said, as text for the model. `timed-out`: nobody has answered the peer's question. */
+/** The last state of the task, all that the peer said, as text for the model, and the files of its artifacts. `timed-out`: nobody has answered the peer's question. */
 export interface PeerResult {
   readonly state: Exclude<TaskState, "interrupted" | "invalid">
   readonly content: string
   readonly verified: Verified
+  readonly files?: ReadonlyArray<ReceivedFile>
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { FileRefused, InvalidRequest, type NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
@@ -32,17 +33,16 @@ export const gone = new InvalidRequest({
   issues: [{ path: ["question"], message: "A file of the question is no longer there" }]
 })
 
+const sessionIsFull = (bytes: number): string =>
+  `The files of a session may have ${bytes} bytes together (BOWLINE_FILES_SESSION_QUOTA): begin another session`
+
 /** The session would have too many bytes with the files of the question. */
 export const sessionQuotaExceeded = (bytes: number): InvalidRequest =>
-  new InvalidRequest({
-    code: "quota_exceeded",
-    issues: [
-      {
-        path: ["question"],
-        message: `The files of a session may have ${bytes} bytes together (BOWLINE_FILES_SESSION_QUOTA): begin another session`
-      }
-    ]
-  })
+  new InvalidRequest({ code: "quota_exceeded", issues: [{ path: ["question"], message: sessionIsFull(bytes) }] })
+
+/** The same of files that come later. */
+export const sessionFull = (bytes: number): FileRefused =>
+  new FileRefused({ code: "quota_exceeded", message: sessionIsFull(bytes) })
 
 export const inUse = new FileRefused({
   code: "file_in_use",
@@ -86,6 +86,17 @@ export class FileStore extends Context.Service<
     ) => Effect.Effect<{ readonly file: StoredFile; readonly isNew: boolean }, FileRefused | NotFound | StorageError>
     /** Deletes an upload that was cut or refused, and its chunks. */
     readonly discard: (file: FileId) => Effect.Effect<void, StorageError>
+    /**
+     * Gives a session files of its owner, each of which it may have already. Fails with `NotFound` if one of them or the session is gone, and with `quota_exceeded` if those of the
+     * session would have more bytes together than the quota; then it changes nothing.
+     */
+    readonly attach: (
+      session: SessionId,
+      files: ReadonlyArray<FileId>,
+      quota: number
+    ) => Effect.Effect<void, FileRefused | NotFound | StorageError>
+    /** The newest files of a session, the newest one first. */
+    readonly ofSession: (session: SessionId, limit: number) => Effect.Effect<ReadonlyArray<StoredFile>, StorageError>
     /** Another owner's file is not found. */
     readonly find: (owner: CallerName, id: string) => Effect.Effect<StoredFile, NotFound | StorageError>
     /** The owner's files, newest first. */

@@ -8,7 +8,7 @@ import type { StoredTask } from "../store/PlanStore.ts"
 import { expired } from "./ClientTools.ts"
 import { asking } from "./Questions.ts"
 import type { JsonSchema, TaskCall, Tool, ToolResult, ToolTrust } from "./Tool.ts"
-import { isUnsent } from "./PeerTools.ts"
+import { isUnsent, takenFiles } from "./PeerTools.ts"
 import * as ToolName from "./ToolName.ts"
 import * as ToolSchema from "./ToolSchema.ts"
 
@@ -36,13 +36,14 @@ const contentOf = ({ structured, text }: McpResult): string =>
 
 const excerpt = (text: string): string => text.slice(0, 500).toWellFormed()
 
-const fromResult = (result: McpResult): ToolResult => {
+const fromResult = (result: McpResult, { fetch_files }: ServerTerms): ToolResult => {
   const content = contentOf(result)
+  const files = takenFiles(result.files, fetch_files)
   switch (result.state) {
     case "completed":
-      return { state: "completed", content }
+      return { state: "completed", content, ...files }
     case "failed":
-      return { state: "failed", content, error: { code: "tool_failed", message: excerpt(content) } }
+      return { state: "failed", content, ...files, error: { code: "tool_failed", message: excerpt(content) } }
     case "timed-out":
       return expired
     case "input-required": {
@@ -123,7 +124,7 @@ export const fromTool = (
       .pipe(
         Effect.flatMap((result) =>
           Effect.map(outputProblem(tool, result, check), (problem) =>
-            problem === undefined ? fromResult(result) : mismatched(result, problem)
+            problem === undefined ? fromResult(result, server) : mismatched(result, problem)
           )
         ),
         Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error)))

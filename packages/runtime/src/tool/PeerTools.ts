@@ -1,8 +1,8 @@
 import { type Agent, type Skill, urlsOf } from "@bowline/domain/peer/Agent"
 import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
-import { Effect, type Schema } from "effect"
-import type { PeerCall, PeerClient, PeerResult, RemoteIds, Route } from "../remote/PeerClient.ts"
+import { Effect, type Schema, Struct } from "effect"
+import type { PeerCall, PeerClient, PeerResult, ReceivedFile, RemoteIds, Route } from "../remote/PeerClient.ts"
 import { endpointOf } from "../store/StoredAgent.ts"
 import { expired } from "./ClientTools.ts"
 import type { HandedBackTasks } from "./HandedBackTasks.ts"
@@ -47,11 +47,20 @@ const fromError = ({ reason }: PeerError): ToolResult => ({
   error: { code: reason._tag, message: reason.message }
 })
 
-const fromResult = (result: PeerResult): ToolResult => {
-  if (result.state === "completed") return result
+/** The files that are taken in: whoever names the skill decides whether the agent's URLs are fetched. */
+export const takenFiles = (
+  files: ReadonlyArray<ReceivedFile> = [],
+  fetches: boolean | undefined
+): { readonly files?: ReadonlyArray<ReceivedFile> } => {
+  const taken = fetches === true ? files : files.filter((file) => "data" in file)
+  return taken.length === 0 ? {} : { files: taken }
+}
+
+const fromResult = ({ files, ...result }: PeerResult, { fetch_files }: Skill): ToolResult => {
+  if (result.state === "completed") return { ...result, ...takenFiles(files, fetch_files) }
   if (result.state === "timed-out") return expired
   const code = result.state === "payment-required" ? "payment_required" : "task_failed"
-  return { ...result, error: { code, message: result.content.slice(0, 500) } }
+  return { ...result, ...takenFiles(files, fetch_files), error: { code, message: result.content.slice(0, 500) } }
 }
 
 /** The DID that the request pins; else the DID on the card, if the call reads the card anyway or has to verify the DID. */
@@ -137,11 +146,18 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
               if (event._tag === "Accepted") {
                 accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
               }
-              return onEvent(event)
+              return onEvent(
+                event._tag === "Artifact"
+                  ? { ...Struct.omit(event, ["files"]), ...takenFiles(event.files, skill.fetch_files) }
+                  : event
+              )
             }
           )
           .pipe(
-            Effect.map((result) => (isInquiry ? fromResult(result) : leave(fromResult(result), accepted))),
+            Effect.map((result) => {
+              const ended = fromResult(result, skill)
+              return isInquiry ? ended : leave(ended, accepted)
+            }),
             Effect.catchTag("PeerError", (error) =>
               Effect.sync(() => {
                 const failed = fromError(error)

@@ -1,7 +1,8 @@
 import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolEffect, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
-import type { OpenTask, PeerEvent } from "../remote/PeerClient.ts"
+import type { FileReference } from "@bowline/domain/session/Message"
+import type { OpenTask, PeerEvent, ReceivedFile } from "../remote/PeerClient.ts"
 import type { KnownToolId, Settlement } from "../store/InboxStore.ts"
 
 /** A JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
@@ -15,6 +16,8 @@ export interface ToolResult {
   readonly content: string
   /** Of a peer: whether all of the content is signed. */
   readonly verified?: Verified
+  /** What it gives besides: files that are to be stored, and stored ones. The content does not tell of those that are to be stored. */
+  readonly files?: ReadonlyArray<ReceivedFile | FileReference>
   /** What the gateway itself tells the model about it. */
   readonly note?: string
   readonly error?: TaskError

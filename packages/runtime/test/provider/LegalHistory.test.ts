@@ -86,6 +86,22 @@ describe("legalHistory", () => {
     assert.deepStrictEqual<unknown>(toldHistory(legal), kept)
   })
 
+  it("shows the images and PDFs of results behind all results of the step, each with its own", () => {
+    const file = (media_type: string) => ({ type: "file" as const, media_type, data: "AAAA" })
+    const [png, pdf] = [file("image/png"), file("application/pdf")]
+    const legal = legalHistory([
+      question,
+      { role: "assistant", parts: [call(a), call(b)] },
+      { role: "tool", parts: [result(b, "later"), pdf] },
+      { role: "tool", parts: [result(a, "first"), png, file("text/plain"), file("application/zip")] }
+    ])
+    assert.deepStrictEqual<unknown>(legal.slice(2), [
+      { role: "tool", parts: [result(a, "first"), result(b, "later")] },
+      { role: "user", parts: [png, pdf] }
+    ])
+    assert.deepStrictEqual(legalHistory(legal), legal)
+  })
+
   it("answers a call without a result as interrupted, and keeps the result of every other", () => {
     const legal = legalHistory([
       question,

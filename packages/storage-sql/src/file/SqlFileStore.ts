@@ -1,12 +1,14 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import {
   type FileFacts,
   type FileQuota,
   FileStore,
   inUse,
-  quotaExceeded
+  quotaExceeded,
+  sessionFull
 } from "@bowline/runtime/unstable/store/FileStore"
 import { Effect, Layer, Struct } from "effect"
 import { SqlClient } from "effect/sql"
@@ -100,6 +102,27 @@ where id = ${file} returning ${sql.literal(columns)}`
   return { file: yield* firstFile(kept), isNew: true }
 })
 
+/** The session is locked first, as a plan that is created locks it: two that give it files count each other's. */
+const attach = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  session: SessionId,
+  ids: ReadonlyArray<FileId>,
+  quota: number
+) {
+  yield* sql`select 1 from sessions where id = ${session} for no key update`
+  const there = yield* sql<{ readonly id: string }>`
+select f.id from files f join sessions s on s.owner = f.owner
+where s.id = ${session} and ${sql.in("f.id", ids)} and f.state = 'kept' order by f.id for share of f`
+  if (there.length < new Set(ids).size) return yield* notFound
+  yield* sql`
+insert into session_files (session_id, file_id) select ${session}, id from files where ${sql.in("id", ids)}
+on conflict do nothing`
+  const [all] = yield* sql<{ readonly bytes: bigint }>`
+select coalesce(sum(f.bytes), 0)::bigint as bytes from session_files j join files f on f.id = j.file_id
+where j.session_id = ${session}`
+  if (Number(all?.bytes ?? 0) > quota) return yield* sessionFull(quota)
+})
+
 /** Hides a file from its owner. It is locked first: a plan that gets it meanwhile waits, and finds it gone, or has it before. */
 const hide = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, owner: CallerName, id: string) {
   const [file] = yield* sql<{ readonly id: FileId }>`
@@ -136,6 +159,16 @@ insert into file_chunks (file_id, seq, data) select id, ${seq}::int, ${bytes}::b
         Effect.andThen(purgeFile(sql, file))
       ),
       deadlines.long
+    ),
+  attach: (session, ids, quota) =>
+    ids.length === 0 ? Effect.void : withDeadline(sql.withTransaction(attach(sql, session, ids, quota))),
+  ofSession: (session, limit) =>
+    Effect.map(
+      withDeadline(sql<Row>`
+select ${sql.literal(columns)} from files
+where state = 'kept' and id in (select file_id from session_files where session_id = ${session})
+order by ordinal desc limit ${limit}`),
+      (rows) => rows.map(toFile)
     ),
   find: Effect.fnUntraced(function* (owner, id) {
     if (id.includes("\0")) return yield* notFound

@@ -3,7 +3,7 @@ import { type FileRefused, NotFound } from "@bowline/domain/plan/Refusal"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Duration, Effect } from "effect"
-import { type FileStore, inUse, quotaExceeded } from "../../store/FileStore.ts"
+import { type FileStore, inUse, quotaExceeded, sessionFull } from "../../store/FileStore.ts"
 import type { Memory } from "./Memory.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
@@ -68,6 +68,26 @@ export const makeFileStore = (memory: Memory, ttl: Duration.Duration): FileStore
       Effect.sync(() => {
         if (records.get(id)?.file === undefined) records.delete(id)
       }),
+    attach: (session_id, ids, quota) =>
+      Effect.suspend((): Effect.Effect<void, FileRefused | NotFound> => {
+        const session = memory.sessions.get(session_id)
+        if (session === undefined) return notFound
+        const isThere = (id: FileId) => records.get(id)?.file !== undefined && records.get(id)?.owner === session.owner
+        if (!ids.every(isThere)) return notFound
+        const all = session.files.union(new Set(ids))
+        const bytes = Array.from(all).reduce((sum, id) => sum + (records.get(id)?.file?.bytes ?? 0), 0)
+        if (bytes > quota) return Effect.fail(sessionFull(quota))
+        for (const id of ids) session.files.add(id)
+        return Effect.void
+      }),
+    ofSession: (session_id, limit) =>
+      Effect.sync(() =>
+        Array.from(memory.sessions.get(session_id)?.files ?? [])
+          .flatMap((id) => records.get(id) ?? [])
+          .sort((one, other) => other.ordinal - one.ordinal)
+          .flatMap(({ file }) => (file === undefined ? [] : [show(file)]))
+          .slice(0, limit)
+      ),
     find: findKept,
     list: (owner, page) => Effect.sync(() => newestFirst(kept(owner), page, ({ file }) => show(file))),
     chunk: (id, seq) =>

@@ -288,5 +288,29 @@ export const fileCases: ReadonlyArray<StoreCase> = [
       assert.equal(failure?._tag === "InvalidRequest" && failure.code, "quota_exceeded")
       yield* Given.finish(yield* ask(owner, two, { filesQuota: 10 }))
     })
+  },
+  {
+    title: "gives a session files that come later, of its owner only and within its quota, and lists the newest ones",
+    test: Effect.gen(function* () {
+      const store = yield* FileStore
+      const owner = yield* Given.newOwner
+      const { session_id } = yield* Given.createHeld({ owner })
+      const files: Array<StoredFile> = []
+      for (const name of ["1234", "5678", "90"]) files.push((yield* add(owner, contentOf(name), { name })).file)
+      const ids = files.map(({ file_id }) => file_id)
+      yield* store.attach(session_id, ids.slice(0, 1), 10)
+      // A file that the session has counts once.
+      yield* store.attach(session_id, ids.slice(0, 2), 10)
+      const full = yield* Given.failureOf(store.attach(session_id, [...ids.slice(2), ...ids], 9))
+      assert.equal(full?._tag === "FileRefused" && full.code, "quota_exceeded")
+      const { file: others } = yield* add(yield* Given.newOwner, contentOf("o"))
+      assert.equal((yield* Given.failureOf(store.attach(session_id, [others.file_id], 99)))?._tag, "NotFound")
+      assert.deepEqual(namesOf({ items: yield* store.ofSession(session_id, 5), next: null }), ["5678", "1234"])
+      yield* store.attach(session_id, ids, 10)
+      assert.deepEqual(namesOf({ items: yield* store.ofSession(session_id, 2), next: null }), ["90", "5678"])
+      // A plan of the session is not over.
+      const inUse = yield* Given.failureOf(store.delete(owner, files[0]?.file_id ?? ""))
+      assert.equal(inUse?._tag === "FileRefused" && inUse.code, "file_in_use")
+    })
   }
 ]

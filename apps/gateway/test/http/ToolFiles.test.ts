@@ -1,0 +1,133 @@
+import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
+import { completes, data, file, produces, text } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { payloads, post, send, startOn, stores } from "./RunningGateway.ts"
+
+const settings = { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_MODEL: "openai/gpt-5-mini" }
+const ann = { authorization: "Bearer key-of-ann" }
+
+const chart = Buffer.from(SampleFile.png(1_200, 800))
+const paper = Buffer.from(SampleFile.pdf())
+const inBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
+
+/** Asks for what the last question names, once, and then answers. */
+const script: Script = ({ messages }) => {
+  const last = messages.at(-1)
+  const [tool = "", argument = ""] = last?.role === "user" ? last.text.split(" ") : []
+  if (tool === "plot_chart") return [callTool(tool, { input: "?" })]
+  if (tool === "shop_scan") return [callTool(tool, {})]
+  return tool === "view_file" ? [callTool(tool, { file_id: argument })] : [say("done")]
+}
+
+type Shown = {
+  readonly media_type: string
+  readonly content: unknown
+  readonly file_id?: string
+  readonly name?: string
+}
+type Sent = { readonly messages: ReadonlyArray<{ readonly role: string; readonly content: unknown }> }
+
+describe("the files of tools", () => {
+  for (const [name, store] of Object.entries(stores)) {
+    it.live(`are stored for their session: the stream has their ids, and the model sees them (${name})`, () =>
+      Effect.gen(function* () {
+        const peer = yield* ScriptedPeer.serve({
+          acts: [
+            produces([text("Here it is"), data({ n: 1 })]),
+            produces([file({ name: "chart.png", mimeType: "image/png", bytes: inBase64(chart) })]),
+            produces([file({ name: "lie.gif", mimeType: "image/gif", bytes: inBase64(paper) })]),
+            produces([
+              file({ name: "knots.md", mimeType: "text/markdown", bytes: inBase64(Buffer.from("# Bowline")) })
+            ]),
+            produces([file({ name: "far.png", mimeType: "image/png", uri: "https://files.example/far.png" })]),
+            completes("Done")
+          ]
+        })
+        const server = yield* ScriptedMcpServer.serve({
+          list: () => ({ tools: [{ name: "scan", inputSchema: { type: "object" } }] }),
+          call: (request) =>
+            Effect.succeed(
+              ScriptedMcpServer.result(request, {
+                content: [
+                  { type: "text", text: "Two pages" },
+                  { type: "image", mimeType: "image/png", data: inBase64(chart) },
+                  {
+                    type: "resource",
+                    resource: { uri: "scan://1/rope.pdf", mimeType: "application/pdf", blob: inBase64(paper) }
+                  }
+                ]
+              })
+            )
+        })
+        const gateway = yield* startOn(store)(script, settings)
+        const { url } = gateway
+        const lastAsked = Effect.map(gateway.provider.requests.all, (all) => JSON.parse(all.at(-1)?.body ?? "") as Sent)
+        const ask = Effect.fnUntraced(function* (question: string) {
+          const asked = {
+            question,
+            session_id: "plots",
+            agents: [{ name: "plot", endpoint: peer.url, dialect: "a2a-0.3", skills: [{ id: "chart" }] }],
+            mcp_servers: [{ name: "shop", url: server.url }]
+          }
+          const { text } = yield* post(`${url}/plan`, asked, { ...ann, accept: "text/event-stream" })
+          assert.match(text, /^event: final$/m, text)
+          for (const bytes of [chart, paper]) assert.notInclude(text, inBase64(bytes).slice(0, 40))
+          return payloads(text, "task.artifact") as ReadonlyArray<Shown>
+        })
+
+        const [words, picture, lie, markdown, far] = yield* ask("plot_chart")
+        assert.deepStrictEqual(words?.media_type, "application/json")
+        const line = `[image chart.png, 1200×800, ${picture?.file_id}]`
+        assert.deepInclude<unknown>(picture, { media_type: "image/png", name: "chart.png", content: line })
+        const why = "It was sent as image/gif, and its bytes are application/pdf"
+        assert.deepInclude<unknown>(lie, {
+          media_type: "text/plain",
+          content: `[file lie.gif, which is not kept: ${why}]`
+        })
+        assert.deepInclude<unknown>(markdown, { media_type: "text/markdown", name: "knots.md" })
+        assert.deepInclude<unknown>(far, { media_type: "image/png" })
+        assert.isUndefined(far?.file_id)
+        const { text: content } = yield* send(`${url}/files/${picture?.file_id}/content`, { headers: ann })
+        assert.include(content, "PNG")
+        const { messages } = yield* lastAsked
+        const [result, shown] = messages.slice(-2)
+        assert.strictEqual(result?.role, "tool")
+        // The text of a text file is data of the peer, and in its envelope.
+        assert.match(
+          String(result?.content),
+          /<result [^]*# Bowline[^]*\[image chart\.png, 1200×800, file_[^]*<\/result/
+        )
+        assert.deepStrictEqual(shown, {
+          role: "user",
+          content: [{ type: "image_url", image_url: { url: `data:image/png;base64,${inBase64(chart)}` } }]
+        })
+
+        const scanned = yield* ask("shop_scan")
+        // The same bytes are the same file.
+        assert.deepStrictEqual(
+          scanned.map(({ file_id, media_type, name }) => [media_type, name, file_id === picture?.file_id]),
+          [
+            ["text/plain", undefined, false],
+            ["image/png", "chart.png", true],
+            ["application/pdf", "rope.pdf", false]
+          ]
+        )
+        const system = (yield* lastAsked).messages[0]?.content
+        assert.match(String(system), /these files, the newest one first[^]*- \[file knots\.md[^]*- \[image chart\.png/)
+
+        yield* ask(`view_file ${picture?.file_id}`)
+        const seen = (yield* lastAsked).messages.slice(-2)
+        assert.deepStrictEqual(seen[0]?.content, line)
+        assert.deepStrictEqual(seen[1]?.content, shown?.content)
+        yield* ask("view_file file_01a2209e-7ce5-75be-80d1-2446ecd8a1cd")
+        assert.match(String((yield* lastAsked).messages.at(-1)?.content), /no such file/)
+      }).pipe(Effect.provide(LoopbackNetwork.layer))
+    )
+  }
+})
