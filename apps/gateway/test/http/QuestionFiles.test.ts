@@ -1,5 +1,6 @@
 import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
-import { say } from "@bowline/testing/provider/Turn"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import type { HostResponse } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
@@ -249,6 +250,49 @@ describe("the files of a question", () => {
       assert.include(JSON.stringify(body["issues"]), "BOWLINE_FILES_SESSION_QUOTA")
       assert.strictEqual((yield* ask("b", "two")).status, 200)
     })
+  )
+
+  it.live(
+    "are left out of a prompt that is too long, the oldest ones first, and shown again to a model that asks",
+    () =>
+      Effect.gen(function* () {
+        const file = JSON.stringify({ models: { "gpt-4": { input: ["text", "image"], context_window: 40_000 } } })
+        const folder = yield* folderOf({ "gateway.json": file })
+        const script: Script = ({ messages }) => {
+          const last = messages.at(-1)
+          const [, id] = /Show (file_\S+)/.exec(last?.role === "user" ? last.text : "") ?? []
+          return id === undefined ? [say("A knot")] : [callTool("view_file", { file_id: id })]
+        }
+        const gateway = yield* start(script, {
+          ...callers,
+          BOWLINE_CONFIG: join(folder, "gateway.json"),
+          BOWLINE_MODEL: "openai/gpt-4"
+        })
+        const ask = Effect.fnUntraced(function* (question: unknown) {
+          const { body } = yield* post(`${gateway.url}/plan`, { question, session_id: "knots" }, ann)
+          assert.strictEqual(body["state"], "completed", JSON.stringify(body))
+          return yield* lastAsked(gateway)
+        })
+        // Of some 1,340 tokens each.
+        const images = (from: number) =>
+          Array.from({ length: 15 }, (_, index) =>
+            inline(SampleFile.png(1_000, 1_000, from + index), "image/png", `${from + index}.png`)
+          )
+        yield* ask(images(100))
+        yield* ask(images(200))
+        const asked = yield* ask("And now?")
+        const [oldest, newest] = [/\[image 100\.png, 1000×1000, (file_[^\]]+)\]/.exec(asked)?.[1], "214.png"]
+        const sent = (text: string) => text.split("data:image/png;base64,").length - 1
+        assert.isAbove(sent(asked), 5)
+        assert.isBelow(sent(asked), 20)
+        // Those that are left out are a line each. The system prompt lists all of them.
+        const lines = asked.match(/(?<!- )\[image \d+\.png/g) ?? []
+        assert.strictEqual(lines.length, 30 - sent(asked))
+        assert.notInclude(lines, `[image ${newest}`)
+        const seen = yield* ask(`Show ${oldest}`)
+        assert.strictEqual(sent(seen), sent(asked) + 1)
+        assert.include(seen.slice(seen.lastIndexOf('"role":"tool"')), "data:image/png;base64,")
+      })
   )
 
   it.live("are refused before the plan where no model takes them, and asked of the models that do", () =>

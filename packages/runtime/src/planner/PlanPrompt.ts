@@ -9,6 +9,7 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../provider/LegalHistory.ts"
 import type { Compaction, Made, Wanted } from "../compaction/Compaction.ts"
 import * as ContextBudget from "../compaction/ContextBudget.ts"
+import * as OldFiles from "../compaction/OldFiles.ts"
 import * as TokenEstimate from "../compaction/TokenEstimate.ts"
 
 interface Given {
@@ -18,6 +19,9 @@ interface Given {
   readonly question: Wanted["question"]
   readonly frame: Wanted["frame"]
 }
+
+/** How much of the threshold a prompt has, at most, whose old files were left out: the next steps have room. */
+const filesLeave = 0.75
 
 /** The part of its session that a plan's model reads. It is made shorter where it is too long for the model. */
 export class PlanPrompt {
@@ -137,6 +141,8 @@ export class PlanPrompt {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<void, ProviderError | StorageError> {
       const tokens = yield* this.#estimate()
       if (tokens <= threshold) return
+      // Files go before any word does.
+      if (yield* this.#leaveOut(tokens - filesLeave * threshold, tokens - threshold)) return
       const most = limits.contextWindow - ContextBudget.outputReserve(limits)
       const made = yield* this.#make(limits.contextWindow, false)
       // Without a summary, the prompt keeps every message that fits.
@@ -144,6 +150,7 @@ export class PlanPrompt {
       if (made._tag !== "NothingToGain") {
         this.#take(made)
         if (made.prompt.tokens <= most) return
+        if (yield* this.#leaveOut(Infinity, made.prompt.tokens - most)) return
       }
       const { model } = this.#given.run
       const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${model}`
@@ -154,11 +161,23 @@ export class PlanPrompt {
   #shorten() {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<boolean, StorageError> {
       const limits = this.#limits()
+      if (yield* this.#leaveOut(Infinity, 1)) return true
       const size = Math.min(yield* this.#estimate(), limits.contextWindow)
       const made = yield* this.#make(size, true)
       if (made._tag === "NothingToGain") return false
       this.#take(made)
       return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
+    })
+  }
+
+  /** Leaves out old files of so many tokens, if those that there are have at least so many, and says whether. */
+  #leaveOut(tokens: number, least: number): Effect.Effect<boolean> {
+    return Effect.map(TokenEstimate.forModel(this.#given.run.model), (count) => {
+      const lighter = OldFiles.leaveOut(count, this.#messages, tokens)
+      if (lighter === undefined || lighter.saved < least) return false
+      this.#messages = lighter.messages
+      this.#reported = undefined
+      return true
     })
   }
 
