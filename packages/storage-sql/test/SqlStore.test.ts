@@ -4,7 +4,7 @@ import { Cause, Config, ConfigProvider, Effect, Exit, Layer, Redacted, Schedule 
 import { readFileSync } from "node:fs"
 import * as SqlStore from "../src/SqlStore.ts"
 import { cutWire } from "./postgres/cutWire.ts"
-import { freshDatabase } from "./postgres/freshDatabase.ts"
+import { migratedDatabase } from "./postgres/freshDatabase.ts"
 
 /** The timers that the system runs for open connections to a local port: `02` is that of keep-alive. */
 const timersOf = (port: number): ReadonlyArray<string> => {
@@ -36,7 +36,7 @@ describe("the stores on a Postgres server", () => {
 
   it.live("have the system ask on every idle connection whether the server is still there", () =>
     Effect.gen(function* () {
-      const { url } = yield* cutWire(yield* freshDatabase)
+      const { url } = yield* cutWire(yield* migratedDatabase)
       const stores = yield* Layer.build(SqlStore.layerPostgresConfig({ url: Config.succeed(url) }))
       yield* Effect.provide(Given.createHeld(), stores)
       const port = Number(new URL(Redacted.value(url)).port)

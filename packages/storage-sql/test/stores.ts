@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as EmbeddedDatabase from "../src/embedded/EmbeddedDatabase.ts"
 import * as SqlStore from "../src/SqlStore.ts"
-import { freshDatabase } from "./postgres/freshDatabase.ts"
+import { migratedDatabase } from "./postgres/freshDatabase.ts"
 
 export const sessionTtl = Duration.days(30)
 
@@ -45,7 +45,7 @@ const stores = (isShared: boolean) => Layer.mergeAll(SqlStore.layerNoDeps({ sess
 
 /** The stores in a database of their own on the real server, with its client. */
 export const onPostgres = stores(true).pipe(
-  Layer.provideMerge(Layer.unwrap(Effect.map(freshDatabase, (url) => PgClient.layer({ url, maxConnections: 5 }))))
+  Layer.provideMerge(Layer.unwrap(Effect.map(migratedDatabase, (url) => PgClient.layer({ url, maxConnections: 5 }))))
 )
 
 /** The stores in an embedded database of their own, with its client. */

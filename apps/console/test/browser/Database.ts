@@ -7,16 +7,18 @@ import { inject } from "vitest"
 declare module "vitest" {
   interface ProvidedContext {
     readonly postgresUrl: string
+    readonly postgresTemplate: string
   }
 }
 
-/** A database of its own on the Postgres of all tests. */
+/** A database of its own on the Postgres of all tests, with all tables. */
 export const database = Effect.gen(function* () {
   const url = new URL(inject("postgresUrl"))
   const name = `bowline_console_${randomBytes(8).toString("hex")}`
   const sql = yield* PgClient.makeClient({ url: Redacted.make(url.toString()) })
-  yield* Effect.acquireRelease(sql`create database ${sql(name)}`, () =>
-    Effect.orDie(sql`drop database ${sql(name)} with (force)`)
+  yield* Effect.acquireRelease(
+    sql`create database ${sql(name)} template ${sql(inject("postgresTemplate"))} strategy file_copy`,
+    () => Effect.orDie(sql`drop database ${sql(name)} with (force)`)
   )
   url.pathname = `/${name}`
   return url

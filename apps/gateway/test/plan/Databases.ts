@@ -11,6 +11,7 @@ import { inject } from "vitest"
 declare module "vitest" {
   interface ProvidedContext {
     readonly postgresUrl: string
+    readonly postgresTemplate: string
   }
 }
 
@@ -19,22 +20,23 @@ const folder = Effect.acquireRelease(
   (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
 )
 
-const database = Effect.gen(function* () {
+const databaseLike = Effect.fnUntraced(function* (template: string) {
   const url = new URL(inject("postgresUrl"))
   const name = `bowline_gateway_${randomBytes(8).toString("hex")}`
   const sql = yield* PgClient.makeClient({ url: Redacted.make(url.toString()) })
-  yield* Effect.acquireRelease(sql`create database ${sql(name)}`, () =>
+  yield* Effect.acquireRelease(sql`create database ${sql(name)} template ${sql(template)} strategy file_copy`, () =>
     Effect.orDie(sql`drop database ${sql(name)} with (force)`)
   )
   url.pathname = `/${name}`
-  return url.toString()
-}).pipe(Effect.provide(Reactivity.layer))
+  return { DATABASE_URL: url.toString() }
+}, Effect.provide(Reactivity.layer))
 
-/** The settings for each kind of storage, empty, and gone with the scope. */
+/** The settings for each kind of storage, without a row of ours, and gone with the scope. Postgres has all tables, unless it is new: a gateway's first start makes them. */
 export const databases = {
   memory: Effect.succeed({ BOWLINE_DATA_DIR: "memory:" }),
   embedded: Effect.map(folder, (path) => ({ BOWLINE_DATA_DIR: path })),
-  postgres: Effect.map(database, (url) => ({ DATABASE_URL: url }))
+  postgres: Effect.suspend(() => databaseLike(inject("postgresTemplate"))),
+  newPostgres: databaseLike("template1")
 }
 
 /** The blocks of a sealed plan, as they were before they were compressed. */

@@ -51,7 +51,8 @@ const pidsOf = (supervisor: number) =>
 describe("bowline serve --workers", () => {
   it.live("loses nothing when one of them is killed, and replaces it", () =>
     Effect.gen(function* () {
-      const settings = { ...(yield* databases.postgres), ...(yield* provider), BOWLINE_WORKERS: "2" }
+      // Both workers find a database without tables.
+      const settings = { ...(yield* databases.newPostgres), ...(yield* provider), BOWLINE_WORKERS: "2" }
       const gateway = yield* start({ ...settings, BOWLINE_LEASE_TTL: "2s" })
       const { pid, url } = gateway
       const before = yield* startTimes(url)

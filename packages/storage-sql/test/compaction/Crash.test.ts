@@ -12,7 +12,7 @@ import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import * as SqlSessionStore from "../../src/session/SqlSessionStore.ts"
 import * as SqlStore from "../../src/SqlStore.ts"
 import { type Break, cutWire } from "../postgres/cutWire.ts"
-import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { migratedDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl } from "../stores.ts"
 
 /** A session of four messages of which the first is compacted, and the compaction of two more. */
@@ -158,7 +158,7 @@ const isMade = Effect.fnUntraced(function* (write: Write, given: Prepared) {
   }
 })
 
-const onPostgres = Effect.map(freshDatabase, (url) =>
+const onPostgres = Effect.map(migratedDatabase, (url) =>
   SqlStore.layerNoDeps({ sessionTtl, isShared: true }).pipe(
     Layer.provideMerge(PgClient.layer({ url, maxConnections: 5 }))
   )

@@ -8,7 +8,7 @@ import { Reactivity } from "effect/reactivity"
 import { TestClock } from "effect/testing"
 import { makeWithDeadline } from "../../src/internal/Deadline.ts"
 import * as SqlStore from "../../src/SqlStore.ts"
-import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { migratedDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl } from "../stores.ts"
 
 it.effect(
@@ -100,7 +100,7 @@ const plan = PlanId.make("plan_00000000-0000-0000-0000-000000000000")
 
 it.live("ends a statement that hangs when the stores close, while their connections are still open", () =>
   Effect.gen(function* () {
-    const url = yield* freshDatabase
+    const url = yield* migratedDatabase
     const pool = yield* Layer.build(PgClient.layer({ url, maxConnections: 5, applicationName: "pool" }))
     const scope = yield* Scope.make()
     const stores = yield* Layer.buildWithScope(SqlStore.layerNoDeps({ sessionTtl, isShared: true }), scope).pipe(

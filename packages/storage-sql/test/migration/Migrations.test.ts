@@ -1,8 +1,8 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { type AbandonedPlan, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
-import { assert, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Exit, Fiber, Layer, Logger } from "effect"
+import { assert, it, layer } from "@effect/vitest"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
@@ -267,23 +267,44 @@ it.live("says what the user may not", () =>
 /** The migrations before the last one. */
 const earlier = Object.entries(Migrations.migrations).slice(0, -1)
 
-for (let version = 1; version <= earlier.length; version++) {
-  it.live(`brings the tables of version ${version} up to date, and keeps what is in them`, () =>
+/** The names of the rows that a gateway of this version has written. */
+const named = (text: string, version: number) =>
+  text.replaceAll(/\b(?:ann|bob|(?:session|plan|msg|task)_\d)\b/g, (name) => `${name}_${version}`)
+
+/** A database that got one migration after the other, and rows of a gateway of each version; then a replica that takes over what they have left. */
+class Ladder extends Context.Service<Ladder, ReadonlyArray<AbandonedPlan>>()("test/Ladder") {
+  static readonly layer = Layer.effect(
+    Ladder,
     Effect.gen(function* () {
-      const url = yield* freshDatabase
-      yield* Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
+      const sql = yield* SqlClient.SqlClient
+      for (let version = 1; version <= earlier.length; version++) {
         yield* Migrations.runOf(Object.fromEntries(earlier.slice(0, version)))
-        for (const statement of written) yield* sql.unsafe(statement)
-        yield* Migrations.run
+        for (const statement of written) yield* sql.unsafe(named(statement, version))
+      }
+      yield* Migrations.run
+      return yield* (yield* PlanStore).takeOver("replica_b", Duration.seconds(15), 10_000)
+    })
+  ).pipe(
+    Layer.provideMerge(Layer.provide(SqlPlanStore.layer({ sessionTtl }), [Publisher.layerAlone, Notices.layerMemory])),
+    Layer.provideMerge(Layer.unwrap(Effect.map(freshDatabase, (url) => PgClient.layer({ url, maxConnections: 2 }))))
+  )
+}
+
+layer(Ladder.layer, { excludeTestServices: true })("a start of this version", (it) => {
+  for (let version = 1; version <= earlier.length; version++) {
+    it.effect(`brings the tables of version ${version} up to date, and keeps what is in them`, () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const of = (name: string) => named(name, version)
         assert.deepStrictEqual(
           yield* sql`
 select s.last_seq - s.reverted_count as message_count, m.id as message_id, t.reverted, p.id as plan_id
-from sessions s join plans p on p.session_id = s.id join messages m on m.session_id = s.id join tasks t on t.plan_id = p.id`,
-          [{ message_count: 1, message_id: "msg_1", reverted: false, plan_id: "plan_1" }]
+from sessions s join plans p on p.session_id = s.id join messages m on m.session_id = s.id join tasks t on t.plan_id = p.id
+where s.id = ${of("session_1")}`,
+          [{ message_count: 1, message_id: of("msg_1"), reverted: false, plan_id: of("plan_1") }]
         )
         const store = yield* PlanStore
-        const bob = CallerName.make("bob")
+        const bob = CallerName.make(of("bob"))
         // From then on a row has them from its write.
         if (version < 17) {
           const { items } = yield* store.list(bob, { error_code: "internal" }, { limit: 10 })
@@ -297,27 +318,21 @@ from sessions s join plans p on p.session_id = s.id join messages m on m.session
             (yield* store.events(ended.plan_id, 0, 10)).map(({ at }) => at),
             ["2026-01-01", "2026-01-02", "2026-01-02"].map((day) => `${day}T00:00:00.000Z`)
           )
-          yield* sql`insert into events (plan_id, seq, count, event, payload) values ('plan_2', 4, 1, 'notice', '{}')`
+          yield* sql`insert into events (plan_id, seq, count, event, payload) values (${ended.plan_id}, 4, 1, 'notice', '{}')`
           const [late] = yield* store.events(ended.plan_id, 3, 1)
           assert.isAbove(Date.parse(late?.at ?? ""), Date.parse("2026-01-03"))
         }
 
-        const taken = yield* store.takeOver("replica_b", Duration.seconds(15), 10_000)
+        const taken = (yield* Ladder).filter(({ plan }) => plan.plan_id === of("plan_1"))
         assert.deepStrictEqual(
           taken.map(({ owner, request, route, deaths, tail, tasks }) => [
             { owner, request, route, deaths },
             [tail.length, tasks.length]
           ]),
-          [[{ owner: CallerName.make("ann"), request: null, route: { hops: 0, via: [] }, deaths: 0 }, [1, 1]]]
+          [[{ owner: CallerName.make(of("ann")), request: null, route: { hops: 0, via: [] }, deaths: 0 }, [1, 1]]]
         )
-      }).pipe(
-        Effect.provide(
-          Layer.provideMerge(
-            Layer.provide(SqlPlanStore.layer({ sessionTtl }), [Publisher.layerAlone, Notices.layerMemory]),
-            PgClient.layer({ url, maxConnections: 2 })
-          )
-        )
-      )
-    }).pipe(Effect.scoped)
-  )
-}
+        assert.lengthOf(yield* Ladder, earlier.length)
+      })
+    )
+  }
+})

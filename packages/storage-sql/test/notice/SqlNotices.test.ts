@@ -13,7 +13,7 @@ import { Publisher } from "../../src/notice/Publisher.ts"
 import * as SqlNotices from "../../src/notice/SqlNotices.ts"
 import * as SqlLeaseStore from "../../src/session/SqlLeaseStore.ts"
 import { cutWire } from "../postgres/cutWire.ts"
-import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { migratedDatabase } from "../postgres/freshDatabase.ts"
 import { onPostgres } from "../stores.ts"
 
 const plan_id = PlanId.make("plan_00000000-0000-0000-0000-000000000001")
@@ -251,7 +251,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
 
 /** A listener behind a wire that can drop notices. Answers of the server come in real time, everything else in virtual time. */
 const listenerOnWire = Effect.gen(function* () {
-  const wire = yield* cutWire(yield* freshDatabase)
+  const wire = yield* cutWire(yield* migratedDatabase)
   const own = PgClient.makeClient({ url: wire.url }).pipe(Effect.provide(Reactivity.layer))
   return { wire, listener: Effect.provideServiceEffect(listener, PgClient.PgClient, own) }
 })

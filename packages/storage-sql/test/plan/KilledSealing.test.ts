@@ -9,7 +9,7 @@ import { once } from "node:events"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as SqlStore from "../../src/SqlStore.ts"
-import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { migratedDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl } from "../stores.ts"
 
 /** As in the test that kills gateways. */
@@ -52,7 +52,7 @@ describe("a process that is killed while it seals", () => {
     `leaves each plan as it was or sealed, never both and never in part, after ${kills} kills`,
     () =>
       Effect.gen(function* () {
-        const url = yield* freshDatabase
+        const url = yield* migratedDatabase
         const stores = Layer.fresh(SqlStore.layerPostgres({ url, maxConnections: 2, sessionTtl }))
         const sides = { live: 0, sealed: 0 }
         yield* Effect.gen(function* () {

@@ -9,7 +9,7 @@ import { Effect, Fiber, Layer, Option, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { SqlError } from "effect/sql/SqlError"
 import * as SqlStore from "../../src/SqlStore.ts"
-import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { migratedDatabase } from "../postgres/freshDatabase.ts"
 import { onPostgres, sessionTtl } from "../stores.ts"
 
 const write = (batch: ReadonlyArray<PlanCommit>) => Effect.flatMap(PlanStore, (store) => store.commit(batch))
@@ -317,7 +317,7 @@ const liveThrough = Effect.gen(function* () {
 describe("the stores on Postgres", () => {
   it.live("are unavailable when their connection breaks, in a statement or in a transaction, and come back", () =>
     Effect.gen(function* () {
-      const url = yield* freshDatabase
+      const url = yield* migratedDatabase
       const observer = yield* Layer.build(PgClient.layer({ url }))
       const stores = yield* Layer.build(SqlStore.layerPostgres({ url, maxConnections: 1, sessionTtl }))
       yield* Effect.gen(function* () {
@@ -357,7 +357,7 @@ describe("the stores on Postgres", () => {
 
   it.live("read no table from end to end, though the database planned the statements when they were empty", () =>
     Effect.gen(function* () {
-      const url = yield* freshDatabase
+      const url = yield* migratedDatabase
       const stores = SqlStore.layerNoDeps({ sessionTtl, isShared: true }).pipe(
         Layer.provideMerge(PgClient.layer({ url, maxConnections: 1 }))
       )
@@ -379,7 +379,7 @@ describe("the stores on Postgres", () => {
 
   it.live("take a plan over without reading its events from before its last step", () =>
     Effect.gen(function* () {
-      const url = yield* freshDatabase
+      const url = yield* migratedDatabase
       const stores = SqlStore.layerNoDeps({ sessionTtl, isShared: true }).pipe(
         Layer.provideMerge(PgClient.layer({ url, maxConnections: 1 }))
       )
