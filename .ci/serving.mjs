@@ -2,17 +2,19 @@
 // another lockfile. Says how large the install is, and ends with 1 if it is too large, or if a gateway does not answer.
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { appendFileSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, relative } from "node:path"
 import { createInterface } from "node:readline"
-import { copyCheckout, environment, megabytesOf } from "./setup.mjs"
+import { builtDocs, copyCheckout, environment, megabytesOf, root } from "./setup.mjs"
 
 /** Megabytes of node_modules, as `du -m` counts them. */
 const largest = 200
 
 const copy = mkdtempSync(join(tmpdir(), "bowline-serving-"))
 copyCheckout(copy)
+// What has been built already is not built again: a start builds the documentation beside the gateway, and nothing here asks for it.
+if (existsSync(builtDocs)) cpSync(builtDocs, join(copy, relative(root, builtDocs)), { recursive: true })
 const settings = { NODE_ENV: "", BOWLINE_PORT: "0", BOWLINE_DATA_DIR: "memory:", LOG_FORMAT: "json" }
 const providers = Object.keys(process.env).filter((name) =>
   /^(OPENAI|ANTHROPIC|OPENROUTER|BOWLINE)_|^DATABASE_URL$/.test(name)

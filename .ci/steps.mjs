@@ -38,6 +38,9 @@ const failing = async (steps) => {
   return failed
 }
 
+/** Milliseconds after which a step hangs. It has only the processors that the tests leave it, and may wait for the end of all of them. */
+const stuck = 1_800_000
+
 /** Runs every static check, and returns the names of those that failed. */
 export const runChecks = async (options) => {
   await patchTypeScript()
@@ -54,22 +57,22 @@ export const runExamples = () => {
       if (scripts?.start === undefined) return []
       // Each would compile the same sources.
       const env = { ...environment(), NODE_COMPILE_CACHE: join(root, "node_modules", ".bowline-compiled") }
-      return [[`example ${name}`, scripts.start, [], { cwd, env, shell: true, timeout: 120_000 }]]
+      return [[`example ${name}`, scripts.start, [], { cwd, env, shell: true, timeout: stuck }]]
     })
   )
 }
 
 /** The first hours of three people, without a network, with the packages that `runPublishCheck` has packed. */
 export const runFirstHours = (options) =>
-  failing([["first hours", bin("node"), [".ci/first-hour.mjs", "--packed"], { timeout: 300_000, ...options }]])
+  failing([["first hours", bin("node"), [".ci/first-hour.mjs", "--packed"], { timeout: stuck, ...options }]])
 
 /** Serves in a checkout in which nothing is installed. */
 export const runServing = (options) =>
-  failing([["serving alone", bin("node"), [".ci/serving.mjs"], { timeout: 300_000, ...options }]])
+  failing([["serving alone", bin("node"), [".ci/serving.mjs"], { timeout: stuck, ...options }]])
 
 /** Packs the packages, and uses them as a stranger does. */
 export const runPublishCheck = (options) =>
-  failing([["packages", bin("node"), [".ci/publish/main.mjs"], { timeout: 600_000, ...options }]])
+  failing([["packages", bin("node"), [".ci/publish/main.mjs"], { timeout: stuck, ...options }]])
 
 const count = (report) => {
   // A file that does not even load has no tests that could fail: it counts as one.

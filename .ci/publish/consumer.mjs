@@ -94,7 +94,7 @@ export const install = async (manager, folder, registry, names = []) => {
 
 const run = async (what, command, args, options) => {
   // It only has the processors that the tests leave it.
-  const { code, output } = await capture(command, args, { timeout: 300_000, ...options })
+  const { code, output } = await capture(command, args, { timeout: 1_200_000, ...options })
   return code === 0 ? [] : [`${what} has ended with ${code}:\n${output.slice(0, 4000)}`]
 }
 
@@ -111,9 +111,9 @@ export const runApp = async (folder) => {
   ]
 }
 
-/** How a process has ended that was told to: it runs no plan that it could wait for, so that 60 s are plenty, also beside the tests. */
+/** How a process has ended that was told to: it runs no plan that it could wait for, so that 5 min are plenty, also beside the tests. */
 export const endOf = async (ended) => {
-  const [code, signal] = await Promise.race([ended, sleep(60_000, [undefined, "no end in 60 s"], { ref: false })])
+  const [code, signal] = await Promise.race([ended, sleep(300_000, [undefined, "no end in 5 min"], { ref: false })])
   return code ?? signal
 }
 

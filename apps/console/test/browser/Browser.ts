@@ -31,7 +31,8 @@ export const openBrowser = Effect.fnUntraced(function* (url: string, options: Br
   const context = yield* Effect.acquireRelease(
     Effect.promise(async () => {
       const browser = await (connection ??= chromium.connect(browserUrl ?? ""))
-      return browser.newContext({ baseURL: url, ...options })
+      // What moves without an end is painted for as long as it is shown.
+      return browser.newContext({ baseURL: url, reducedMotion: "reduce", ...options })
     }),
     (context) => Effect.promise(() => context.close())
   )

@@ -75,8 +75,9 @@ const readAll = (page: Page, cuts: ReadonlyArray<string>): Promise<ReadonlyArray
   }, cuts)
 
 describeInBrowser("the client in a browser, behind a proxy that cuts the stream", () => {
+  let built: Promise<string> | undefined
   const start = Effect.gen(function* () {
-    const body = yield* Effect.promise(bundle)
+    const body = yield* Effect.promise(() => (built ??= bundle()))
     const { askedFor, url } = yield* CutStream.open({
       "/": { type: "text/html", body: html },
       "/bowline.js": { type: "text/javascript", body }
@@ -92,22 +93,27 @@ describeInBrowser("the client in a browser, behind a proxy that cuts the stream"
     return { askedFor, bytes, faults, frames: whole?.frames ?? [], page }
   })
 
-  it.live("gives the same frames, once each, and the same result, whatever the byte at which it was cut", () =>
-    Effect.gen(function* () {
-      const { askedFor, bytes, faults, frames, page } = yield* start
-      const cuts = Array.from({ length: bytes }, (_, cut) => String(cut))
-      const reads = yield* Effect.promise(() => readAll(page, cuts))
-      let resumed = 0
-      for (const cut of cuts) {
-        const { keys, requests } = askedFor(cut)
-        assert.deepStrictEqual(reads[Number(cut)], { frames, text: CutStream.text }, `Cut behind ${cut} bytes`)
-        assert.strictEqual(keys.size, 1, `Cut behind ${cut} bytes`)
-        if (requests > 1) resumed++
-      }
-      // Behind `done` nobody misses the end of the answer.
-      assert.isAtLeast(resumed, bytes - 80)
-      assert.deepStrictEqual(faults, [])
-    })
+  it.live(
+    "gives the same frames, once each, and the same result, cut at every byte of the head, and then at every third",
+    () =>
+      Effect.gen(function* () {
+        const { askedFor, bytes, faults, frames, page } = yield* start
+        // The client's own tests cut at each of them. A third of the bytes of a frame, and of a code point, is in each of its parts.
+        const cuts = Array.from({ length: bytes }, (_, cut) => cut)
+          .filter((cut) => cut < headLength || cut % 3 === 0)
+          .map(String)
+        const reads = yield* Effect.promise(() => readAll(page, cuts))
+        let resumed = 0
+        for (const [i, cut] of cuts.entries()) {
+          const { keys, requests } = askedFor(cut)
+          assert.deepStrictEqual(reads[i], { frames, text: CutStream.text }, `Cut behind ${cut} bytes`)
+          assert.strictEqual(keys.size, 1, `Cut behind ${cut} bytes`)
+          if (requests > 1) resumed++
+        }
+        // Behind `done` nobody misses the end of the answer.
+        assert.isAtLeast(resumed, cuts.length - 80 / 3)
+        assert.deepStrictEqual(faults, [])
+      })
   )
 
   it.live("says that CORS refuses the page, where nothing but that is wrong", () =>

@@ -17,7 +17,7 @@ const windows = [
 const findAll = Effect.fnUntraced(function* (page: Page, { path }: ShownRoute) {
   const barriers: Array<string> = []
   for (const colorScheme of themes) {
-    yield* Effect.promise(() => page.emulateMedia({ colorScheme, reducedMotion: "reduce" }))
+    yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
     const found = yield* findBarriers(page, colorScheme === "light" ? "all" : "colours")
     barriers.push(...found.map((barrier) => `${path}, ${colorScheme}: ${barrier}`))
   }

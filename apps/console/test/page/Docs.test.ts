@@ -21,7 +21,7 @@ describeInBrowser("the documentation", () => {
   it.live("is read and searched under the gateway's policy, in both themes, by everybody, and asks nobody else", () =>
     Effect.gen(function* () {
       const { url } = yield* startDemo
-      const { faults, page } = yield* openPage(url, "/docs", { colorScheme: "light", reducedMotion: "reduce" })
+      const { faults, page } = yield* openPage(url, "/docs", { colorScheme: "light" })
       yield* Effect.promise(async () => {
         await page.getByRole("heading", { level: 1, name: "Bowline" }).waitFor()
         await page.getByRole("link", { name: "Run it", exact: true }).first().click()
@@ -91,7 +91,7 @@ describeInBrowser("the documentation", () => {
   it.live("has a page to read and try the API, for everybody, which asks nobody else either", () =>
     Effect.gen(function* () {
       const { url } = yield* startDemo
-      const { faults, page } = yield* openPage(url, "/docs/api", { colorScheme: "light", reducedMotion: "reduce" })
+      const { faults, page } = yield* openPage(url, "/docs/api", { colorScheme: "light" })
       yield* Effect.promise(() => page.getByText("/plans/{id}/events").first().waitFor())
       const hosts = yield* Effect.promise(() =>
         page

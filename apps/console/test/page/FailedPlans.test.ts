@@ -119,7 +119,7 @@ describeInBrowser("a failed plan", () => {
         Effect.gen(function* () {
           const { askFor, latch, url } = yield* Failing
           const id = yield* Effect.promise(() => askFor({ question: "Watched" }))
-          const { faults, page } = yield* openPage(url, `/plans/${id}`, { reducedMotion: "reduce" })
+          const { faults, page } = yield* openPage(url, `/plans/${id}`)
           yield* Effect.promise(() => page.locator(".answer").getByText("Half an").first().waitFor())
           yield* latch.open
           yield* Effect.promise(async () => {
@@ -162,7 +162,7 @@ describeInBrowser("a failed plan", () => {
         Effect.gen(function* () {
           const { askFor, url } = yield* Failing
           const id = yield* Effect.promise(() => askFor(request))
-          const { faults, page } = yield* openPage(url, "/plans", { reducedMotion: "reduce" })
+          const { faults, page } = yield* openPage(url, "/plans")
           yield* Effect.promise(async () => {
             const line = page.locator("tr", { has: page.getByRole("link", { name: request.question, exact: true }) })
             await line.getByText(/^(failed|aborted)$/).waitFor()

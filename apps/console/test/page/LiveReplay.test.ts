@@ -58,7 +58,7 @@ describeInBrowser("a plan that was watched, and is opened again", () => {
           { BOWLINE_RETRY_BASE: "1ms" }
         )
         const bowline = createBowline({ baseUrl: url })
-        const { faults, page } = yield* openPage(url, "/plans", { reducedMotion: "reduce" })
+        const { faults, page } = yield* openPage(url, "/plans")
         const id = yield* Effect.promise(async () => {
           await stopClock(page)
           const id = await ask(url, { question: becomes, tools })

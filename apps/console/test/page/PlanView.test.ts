@@ -51,7 +51,7 @@ describeInBrowser("the view of a plan", () => {
     it.effect("shows a plan as it runs, and the same to the pixel when it is opened again", () =>
       Effect.gen(function* () {
         const { latch, url } = yield* Shown
-        const { faults, page } = yield* openPage(url, "/", { reducedMotion: "reduce" })
+        const { faults, page } = yield* openPage(url)
         yield* Effect.promise(async () => {
           await page.getByLabel("Question").fill("What is a bowline?")
           await page.getByRole("button", { name: "Ask", exact: true }).click()

@@ -65,7 +65,7 @@ describeInBrowser("a support desk on an ordinary day", () => {
     it.effect("is shown whole and for everybody at 390, 1280 and 1440 pixels, in both themes", () =>
       Effect.gen(function* () {
         const { routes, url } = yield* SupportDesk
-        const { faults, page } = yield* openPage(url, "/", { reducedMotion: "reduce" })
+        const { faults, page } = yield* openPage(url)
         const found: Array<string> = []
         for (const route of routes) {
           for (const size of windows) {
@@ -73,7 +73,7 @@ describeInBrowser("a support desk on an ordinary day", () => {
             // What is wide has opened the same rows at each width.
             if (size.width !== 1_440) yield* Effect.promise(() => show(page, route))
             for (const colorScheme of themes) {
-              yield* Effect.promise(() => page.emulateMedia({ colorScheme, reducedMotion: "reduce" }))
+              yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
               const name = `${route.name}-${size.width}-${colorScheme}`
               yield* Effect.promise(() => photograph(page, name))
               const width = yield* Effect.promise(() => page.evaluate(() => document.documentElement.scrollWidth))
@@ -93,7 +93,7 @@ describeInBrowser("a support desk on an ordinary day", () => {
     it.effect("is used by keyboard alone: Tab reaches everything, with a focus that is seen", () =>
       Effect.gen(function* () {
         const { routes, url } = yield* SupportDesk
-        const { faults, page } = yield* openPage(url, "/", { reducedMotion: "reduce" })
+        const { faults, page } = yield* openPage(url)
         const found: Array<string> = []
         for (const route of routes) {
           yield* Effect.promise(() => show(page, route))
@@ -108,7 +108,7 @@ describeInBrowser("a support desk on an ordinary day", () => {
     it.effect("reads as it did before", () =>
       Effect.gen(function* () {
         const { routes, url } = yield* SupportDesk
-        const { page } = yield* openPage(url, "/", { reducedMotion: "reduce" })
+        const { page } = yield* openPage(url)
         for (const route of routes.filter(({ name }) => read.has(name))) {
           yield* Effect.promise(async () => {
             await show(page, route)

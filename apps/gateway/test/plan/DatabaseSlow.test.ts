@@ -44,7 +44,7 @@ describe.concurrent("a session whose row is locked, and more plans for it than t
       const last = gate()
       const { gateway, settings } = yield* begin(
         (asked) => (question(asked) === "long" ? [say("one "), last.wait, say("two")] : [say(question(asked))]),
-        { environment: { BOWLINE_LEASE_TTL: "3s" }, delay: 10 }
+        { environment: { BOWLINE_LEASE_TTL: "4s" }, delay: 10 }
       )
       // Whoever does not renew its leases loses its plans to this one.
       yield* start(settings)
@@ -66,11 +66,12 @@ select count(*)::int as count from pg_stat_activity where datname = current_data
                 { concurrency: "unbounded" }
               )
             )
-            const other = yield* Effect.forkDetach(get(gateway.url, "/plan", { question: "free", session_id: "free" }))
-            // Every connection waits for the lock, for twice as long as a lease runs.
+            // Every connection waits for the lock, for longer than a lease runs.
             yield* waiting.pipe(
               Effect.repeat({ until: ([row]) => (row?.count ?? 0) >= 10, schedule: Schedule.spaced("50 millis") })
             )
+            // A statement that waits for 10 s has failed: this one begins to wait now.
+            const other = yield* Effect.forkDetach(get(gateway.url, "/plan", { question: "free", session_id: "free" }))
             yield* Effect.sleep("6 seconds")
             return { blocked, other }
           })

@@ -11,9 +11,9 @@ import * as GatewayMemory from "./GatewayMemory.ts"
 import { start } from "./GatewayProcess.ts"
 
 /** For how many milliseconds of its own work the gateway may keep somebody waiting, on a machine that is slow. It is far less on a fast one. */
-const longestStall = 400
+const longestStall = 1_200
 /** For how many milliseconds it may keep somebody waiting, apart from what a busy machine does. */
-const longestWait = 600
+const longestWait = 1_800
 
 /** How much more memory the process may have afterwards, in MiB: its thread that checks arguments may keep 64 of them. */
 const maxGrown = 128
