@@ -31,13 +31,15 @@ const databaseLike = Effect.fnUntraced(function* (template: string) {
   return { DATABASE_URL: url.toString() }
 }, Effect.provide(Reactivity.layer))
 
-/** The settings for each kind of storage, without a row of ours, and gone with the scope. Postgres has all tables, unless it is new: a gateway's first start makes them. */
+/** The settings for each kind of storage, without a row of ours, and gone with the scope. Postgres has all tables. */
 export const databases = {
   memory: Effect.succeed({ BOWLINE_DATA_DIR: "memory:" }),
   embedded: Effect.map(folder, (path) => ({ BOWLINE_DATA_DIR: path })),
-  postgres: Effect.suspend(() => databaseLike(inject("postgresTemplate"))),
-  newPostgres: databaseLike("template1")
+  postgres: Effect.suspend(() => databaseLike(inject("postgresTemplate")))
 }
+
+/** Those of a Postgres in which a first start makes the tables. */
+export const newPostgres = databaseLike("template1")
 
 /** The blocks of a sealed plan, as they were before they were compressed. */
 const unsealed = ({ body, ends }: { readonly body: Uint8Array; readonly ends: ReadonlyArray<number> }) =>

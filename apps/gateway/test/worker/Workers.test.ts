@@ -9,7 +9,7 @@ import { Effect, Fiber, Latch, Schedule, Stream } from "effect"
 import { readFile } from "node:fs/promises"
 import { createServer } from "node:net"
 import { bowline } from "../cli/Bowline.ts"
-import { databases } from "../plan/Databases.ts"
+import { databases, newPostgres } from "../plan/Databases.ts"
 import { askForText, get, logged, start, toFrames } from "../plan/GatewayProcess.ts"
 import * as HandingOver from "../plan/HandingOver.ts"
 
@@ -59,7 +59,7 @@ describe("bowline serve --workers", () => {
         say(`word1 ${question(asked)} is whole`)
       ])
       // Both workers find a database without tables.
-      const settings = { ...(yield* databases.newPostgres), ...speaking, BOWLINE_WORKERS: "2" }
+      const settings = { ...(yield* newPostgres), ...speaking, BOWLINE_WORKERS: "2" }
       const gateway = yield* start({ ...settings, BOWLINE_LEASE_TTL: "2s" })
       const { pid, url } = gateway
       const before = yield* startTimes(url)

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { databaseCheck } from "../../../src/cli/doctor/DatabaseCheck.ts"
 import { folderOf } from "../../config/file/ConfigFolder.ts"
 import { start } from "../../http/RunningGateway.ts"
-import { databases } from "../../plan/Databases.ts"
+import { newPostgres } from "../../plan/Databases.ts"
 import { start as startProcess } from "../../plan/GatewayProcess.ts"
 import { findings } from "./Findings.ts"
 
@@ -17,7 +17,7 @@ const ofDatabase = (environment: Readonly<Record<string, string>>) =>
 describe("bowline doctor", () => {
   it.live("tells why a Postgres server cannot be used, and what to do", () =>
     Effect.gen(function* () {
-      const { DATABASE_URL } = yield* databases.newPostgres
+      const { DATABASE_URL } = yield* newPostgres
       for (const [change, found, what] of [
         [{ pathname: "/no_such_database" }, /"no_such_database" does not exist$/, /^Create the database/],
         [{ password: "planted-secret" }, /: password authentication failed for user "\w+"$/, /^Correct the user and/],
@@ -38,7 +38,7 @@ describe("bowline doctor", () => {
 
   it.live("compares the migrations of a database with its own, and runs none", () =>
     Effect.gen(function* () {
-      const { DATABASE_URL } = yield* databases.newPostgres
+      const { DATABASE_URL } = yield* newPostgres
       const migrations = Effect.map(ofDatabase({ DATABASE_URL }), ({ of }) => of("migrations").join())
       assert.strictEqual(yield* migrations, "ok none yet; serve creates the tables")
       const sql = yield* PgClient.makeClient({ url: Redacted.make(DATABASE_URL) })
@@ -54,7 +54,7 @@ describe("bowline doctor", () => {
 
   it.live("tells of a database that takes no writes, and of a user who may not create tables", () =>
     Effect.gen(function* () {
-      const { DATABASE_URL } = yield* databases.newPostgres
+      const { DATABASE_URL } = yield* newPostgres
       const sql = yield* PgClient.makeClient({ url: Redacted.make(DATABASE_URL) })
       const url = new URL(DATABASE_URL)
       url.username = url.pathname.slice(1)
