@@ -11,11 +11,11 @@ export default defineConfig({
     isolate: false,
     // Tests make much that is garbage soon: with a larger young generation V8 takes 7 % less CPU.
     execArgv: ["--min-semi-space-size=32", "--max-semi-space-size=32"],
-    // A test that needs longer than this waits in real time, or is stuck.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // A test that needs longer than this waits in real time, or is stuck, also on a slow machine that is busy.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // What a page or a process comes to takes its time on a busy machine, too.
-    expect: { poll: { timeout: 60_000 } },
+    expect: { poll: { timeout: 120_000 } },
     unstubEnvs: true,
     restoreMocks: true
   }

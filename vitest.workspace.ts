@@ -21,7 +21,7 @@ const project = (
   test: {
     name: folder.split("/").at(-1) ?? folder,
     include: ["test/**/*.test.ts"],
-    ...(processes ? { testTimeout: 120_000, hookTimeout: 120_000 } : {}),
+    ...(processes ? { testTimeout: 400_000, hookTimeout: 400_000 } : {}),
     globalSetup: globalSetup.map((path) => `${import.meta.dirname}/${path}`),
     ...others
   }

@@ -37,7 +37,7 @@ export const openBrowser = Effect.fnUntraced(function* (url: string, options: Br
     (context) => Effect.promise(() => context.close())
   )
   // A busy machine takes its time; what never comes ends the test all the same.
-  context.setDefaultTimeout(60_000)
+  context.setDefaultTimeout(120_000)
   const faults: Array<string> = []
   context.on("page", (page) => watch(page, new URL(url).origin, faults))
   const openTab = (path = "/") =>

@@ -40,7 +40,8 @@ describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
       const { gateway, peer, bob } = yield* setUp(yield* database, ({ messages }) =>
         messages.some(({ role }) => role === "tool") ? [say("next")] : callBob
       )
-      const preferences = { timeout_ms: 4_000 }
+      // It is at the call by then, also on a busy machine.
+      const preferences = { timeout_ms: 10_000 }
       const question = { question: "?", session_id: "s", agents: [bob], preferences }
       const frames = yield* Stream.runCollect(ask(gateway.url, question))
       assert.deepStrictEqual(
