@@ -55,6 +55,8 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /plans/{id}/export": {},
   "POST /plans/{id}/cancel": {},
   "DELETE /ui/chat/{id}/stream": { refusal: [204, undefined] },
+  "GET /v1/chat/completions/{id}": {},
+  "DELETE /v1/chat/completions/{id}": {},
   "GET /v1/responses/{id}": {},
   "GET /v1/responses/{id}/input_items": {},
   "POST /v1/responses/{id}/cancel": {},
@@ -111,6 +113,9 @@ describe("what belongs to another caller", () => {
         const entry = String(accepted["entry_id"])
         const { body: answered } = yield* post(`${url}/v1/responses`, { model: "bowline", input: "?" }, ann)
         const response = String(answered["id"])
+        const chatting = { model: "bowline", messages: [{ role: "user", content: "?" }], store: true }
+        const { body: chatted } = yield* post(`${url}/v1/chat/completions`, chatting, ann)
+        const completion = String(chatted["id"])
         const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
         const form = new FormData()
         form.append("file", new File(["knots"], "knots.txt", { type: "text/plain" }))
@@ -123,6 +128,8 @@ describe("what belongs to another caller", () => {
           `/plans/${String(first["plan_id"])}/events`,
           `/sessions/${session}/messages`,
           `/v1/responses/${response}`,
+          "/v1/chat/completions",
+          `/v1/chat/completions/${completion}`,
           `/plans/${String(first["plan_id"])}/feedback`,
           "/files",
           "/schedules",
@@ -140,7 +147,8 @@ describe("what belongs to another caller", () => {
             files: file,
             schedules: schedule
           }
-          const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, ...others }
+          const v1s = { "v1/chat": completion, "v1/responses": response }
+          const ids = { plans: plan, sessions: sessionId, ui: sessionId, ...v1s, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }
           const target = Object.entries(named).reduce(

@@ -9,6 +9,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
   readonly what:
     | "plan"
     | "response"
+    | "completion"
     | "session"
     | "message"
     | "credential"

@@ -1,7 +1,8 @@
 import { PlanBody, Sampling } from "@bowline/domain/plan/PlanRequest"
-import { Schema } from "effect"
+import { Schema, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
+import { Parameter } from "../api/PageQuery.ts"
 import { routeHeaders } from "../plan/RouteHeaders.ts"
 
 /** `param` names the field that is wrong, if one is. */
@@ -36,6 +37,11 @@ const Model = Schema.Struct({
 
 export const modelId = Schema.String.annotate({ description: "`bowline`, or `bowline/<preset>`" })
 
+/** How many entries a page of a list has. */
+export const Limit = Parameter.check(
+  Schema.isPattern(/^(?:[1-9]\d?|100)$/u, { message: "Expected an integer between 1 and 100" })
+).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+
 const { agents, mcp_servers, metadata, preferences } = PlanBody.fields
 
 const Message = Schema.Struct({
@@ -48,6 +54,9 @@ const ResponseFormat = Schema.Struct({
   json_schema: Schema.optionalKey(Schema.Struct({ schema: Schema.Record(Schema.String, Schema.Json) }))
 })
 
+/** What a stream does when the plan takes back text that was shown. */
+export const OnRetract = Schema.Literals(["error", "append", "hold"])
+
 const ChatCompletionRequest = Schema.Struct({
   model: modelId,
   messages: Schema.Array(Message),
@@ -58,7 +67,10 @@ const ChatCompletionRequest = Schema.Struct({
   max_completion_tokens: Sampling.fields.max_tokens,
   metadata,
   user: Schema.optionalKey(Schema.String),
-  bowline: Schema.optionalKey(Schema.Struct({ agents, mcp_servers, preferences }))
+  store: Schema.optionalKey(Schema.Boolean),
+  bowline: Schema.optionalKey(
+    Schema.Struct({ agents, mcp_servers, preferences, on_retract: Schema.optionalKey(OnRetract) })
+  )
 }).annotate({
   identifier: "ChatCompletionRequest",
   description: "The body of OpenAI's `POST /chat/completions`, with these fields and others"
@@ -68,6 +80,16 @@ const ChatCompletion = Schema.Record(Schema.String, Schema.Json).annotate({
   identifier: "ChatCompletion",
   description: "OpenAI's `chat.completion`, or with `stream: true` its chunks as server-sent events"
 })
+
+const StoredChats = Schema.Struct({
+  object: Schema.tag("list"),
+  data: Schema.Array(ChatCompletion),
+  first_id: Schema.NullOr(Schema.String),
+  last_id: Schema.NullOr(Schema.String),
+  has_more: Schema.Boolean
+}).annotate({ identifier: "ChatCompletions" })
+
+const chatId = { id: Schema.String.annotate({ description: "`chatcmpl-` and a `plan_id`" }) }
 
 /** The routes that clients of OpenAI's API call. */
 export class OpenAiApi extends HttpApiGroup.make("openai")
@@ -91,7 +113,32 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
       payload: ChatCompletionRequest,
       success: ChatCompletion,
       error: failures
-    }).annotate(OpenApi.Summary, "Ask a question as a client of OpenAI's Chat Completions")
+    }).annotate(OpenApi.Summary, "Ask a question as a client of OpenAI's Chat Completions"),
+    HttpApiEndpoint.get("storedChats", "/v1/chat/completions", {
+      query: {
+        limit: Schema.optionalKey(Limit.annotate({ description: "1 to 100, 20 if not given" })),
+        after: Schema.optionalKey(Parameter.annotate({ description: "The id of the last one of the page before" })),
+        order: Schema.optionalKey(
+          Schema.Literals(["desc"]).annotate({ message: 'Expected "desc": the newest one comes first' })
+        )
+      },
+      success: StoredChats,
+      error: failures
+    }).annotate(OpenApi.Summary, "The completions that were asked with `store: true`, the newest one first"),
+    HttpApiEndpoint.get("storedChat", "/v1/chat/completions/:id", {
+      params: chatId,
+      success: ChatCompletion,
+      error: failures
+    }).annotate(OpenApi.Summary, "A completion that was asked with `store: true`"),
+    HttpApiEndpoint.delete("forgetChat", "/v1/chat/completions/:id", {
+      params: chatId,
+      success: Schema.Struct({
+        id: Schema.String,
+        object: Schema.tag("chat.completion.deleted"),
+        deleted: Schema.tag(true)
+      }),
+      error: failures
+    }).annotate(OpenApi.Summary, "Forget a completion that was asked with `store: true`")
   )
   .middleware(Authorization)
   .annotate(OpenApi.Title, "OpenAI") {}

@@ -3,7 +3,7 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api
 import { Authorization } from "../api/Authorization.ts"
 import { routeHeaders } from "../plan/RouteHeaders.ts"
 import { Parameter } from "../api/PageQuery.ts"
-import { failures, modelId } from "./OpenAiApi.ts"
+import { failures, Limit, modelId } from "./OpenAiApi.ts"
 
 const params = { id: Schema.String.annotate({ description: "`resp_` and a `plan_id`" }) }
 
@@ -35,10 +35,6 @@ const Items = Schema.Struct({
 const SequenceNumber = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected a sequence_number" })).pipe(
   Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString)
 )
-
-const Limit = Parameter.check(
-  Schema.isPattern(/^(?:[1-9]\d?|100)$/u, { message: "Expected an integer between 1 and 100" })
-).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 /** OpenAI's Responses. A response is a plan. */
 export class ResponsesApi extends HttpApiGroup.make("responses")

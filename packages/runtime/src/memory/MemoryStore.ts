@@ -1,6 +1,6 @@
 import { summarize } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { Clock, Context, Duration, Effect, Layer, Option, Struct } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Predicate, Struct } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { pageOf } from "../store/EventRow.ts"
@@ -62,7 +62,21 @@ export type {
 
 const passes = (record: PlanRecord, filter: PlanFilter): boolean => {
   const { key_id: keyOf, plan, tasks } = record
-  const { agent, error_code, key_id, metadata = [], model, q, reason, session, since, states, tool, until } = filter
+  const {
+    agent,
+    echo,
+    error_code,
+    key_id,
+    metadata = [],
+    model,
+    q,
+    reason,
+    session,
+    since,
+    states,
+    tool,
+    until
+  } = filter
   const calls = Array.from(tasks.values())
   return (
     passesFeedback(record, filter) &&
@@ -70,6 +84,7 @@ const passes = (record: PlanRecord, filter: PlanFilter): boolean => {
     (states === undefined || states.includes(plan.state)) &&
     (model === undefined || plan.model === model) &&
     (key_id === undefined || keyOf === key_id) &&
+    (echo === undefined || (Predicate.hasProperty(record.echo, "type") && record.echo.type === echo)) &&
     (error_code === undefined || plan.error?.code === error_code) &&
     (since === undefined || plan.created_at >= since) &&
     (until === undefined || plan.created_at < until) &&

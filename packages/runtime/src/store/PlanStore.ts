@@ -36,7 +36,7 @@ export interface NewPlan extends PlanStart {
   readonly messages: ReadonlyArray<NewMessage>
   /** The request as it came. Its secrets are kept until the plan is over. */
   readonly storedRequest: StoredRequest
-  /** What the protocol in which the caller asked repeats of the request later, such as the fields of a response; null if it repeats nothing. */
+  /** What the protocol in which the caller asked repeats of the request later, such as the fields of a response; null if it repeats nothing. It is found by its `type`, which comes first. */
   readonly echo: Schema.Json | null
   /**
    * As the plan is created, the session loses the questions of the plans that have the same `echo`, and every message after the
@@ -306,6 +306,8 @@ export interface PlanFilter {
   readonly feedback?: FeedbackSign
   /** What anybody has said of it last has this label. */
   readonly label?: string
+  /** The `type` of its echo. */
+  readonly echo?: string
   /** Older than this plan. */
   readonly before?: PlanId
 }

@@ -1,4 +1,6 @@
 import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
+import type { Final } from "@bowline/domain/plan/Outcome"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
 import { HttpServerResponse } from "effect/http"
@@ -17,8 +19,9 @@ export class ChatAnswer {
     this.#leg = leg
   }
 
-  readonly look = (frame: PlanFrame): void => {
-    const event = toEvent(frame)
+  readonly look = (frame: PlanFrame): void => this.tell(toEvent(frame))
+
+  tell(event: PlanEvent): void {
     if (this.#leg.next(event)) this.#content += this.#text.next(event)
   }
 
@@ -27,7 +30,7 @@ export class ChatAnswer {
     if (result === undefined) {
       const content = this.#content === "" ? null : this.#content
       const message = { role: "assistant", content, refusal: null, tool_calls: this.#leg.calls }
-      return this.#whole(head, message, "tool_calls", this.#leg.usage)
+      return HttpServerResponse.jsonUnsafe(this.#whole(head, message, "tool_calls", this.#leg.usage))
     }
     const { error, final } = result
     if (final === undefined) {
@@ -36,20 +39,21 @@ export class ChatAnswer {
       )
       return HttpServerResponse.jsonUnsafe(body, { status, headers })
     }
+    return HttpServerResponse.jsonUnsafe(this.completion(head, final))
+  }
+
+  /** The `chat.completion` of a plan that has completed so. */
+  completion(head: ChatChunks.ChatHead, final: Final) {
     const { finish_reason, refusal } = ChatChunks.finishOf(final)
-    return this.#whole(
-      head,
-      { role: "assistant", content: this.#content, refusal },
-      finish_reason,
-      this.#leg.usageAt(final)
-    )
+    const message = { role: "assistant", content: this.#content, refusal }
+    return this.#whole(head, message, finish_reason, this.#leg.usageAt(final))
   }
 
   #whole(head: ChatChunks.ChatHead, message: object, finish_reason: string, usage: Usage) {
-    return HttpServerResponse.jsonUnsafe({
+    return {
       ...ChatChunks.headOf(head, "chat.completion"),
       choices: [{ index: 0, message, logprobs: null, finish_reason }],
       usage: ChatChunks.usageOf(usage)
-    })
+    }
   }
 }

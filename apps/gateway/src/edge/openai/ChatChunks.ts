@@ -21,9 +21,11 @@ export interface ChatOptions {
   readonly onRetract: "error" | "append" | "hold"
 }
 
+export const chatId = (plan_id: string): string => `chatcmpl-${plan_id}`
+
 /** The fields that a chunk and a whole answer share. */
 export const headOf = ({ created, model, plan_id }: ChatHead, object: string) => ({
-  id: `chatcmpl-${plan_id}`,
+  id: chatId(plan_id),
   object,
   created,
   model,

@@ -75,8 +75,12 @@ export const asked = (messages: ReadonlyArray<Message>) => {
   }
 }
 
+/** The messages up to the last one that somebody says: instructions may stand behind it. */
+export const spokenOf = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
+  messages.slice(0, messages.findLastIndex(({ role }) => role !== "system" && role !== "developer") + 1)
+
 export const noQuestion =
-  "Expected the user's message, which is the question, or results of tools, as the last messages"
+  "Expected the user's message, which is the question, or results of tools, as the last messages. The planner begins its answer itself: say in a system message how"
 
 /** What the last messages bring to a plan that waits for its client: results of calls, and then what the user says. */
 export const broughtBy = (messages: ReadonlyArray<Message>, tools: Brought["tools"]): Brought | undefined => {

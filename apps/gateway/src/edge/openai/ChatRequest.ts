@@ -1,6 +1,7 @@
 import { GivenPreferences, Metadata, PlanRequest, type ResponseFormat } from "@bowline/domain/plan/PlanRequest"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
+import { OnRetract } from "@bowline/protocol/unstable/openai/OpenAiApi"
 import { Option, Result, Schema } from "effect"
 import * as ChatMessages from "./ChatMessages.ts"
 import * as ChatSampling from "./ChatSampling.ts"
@@ -23,7 +24,9 @@ const Body = Schema.Struct({
   model: Schema.String,
   messages: Schema.Array(Message).check(
     Schema.isMaxLength(1_000),
-    Schema.makeFilter((messages) => ["user", "tool"].includes(messages.at(-1)?.role ?? "") || noQuestion)
+    Schema.makeFilter(
+      (messages) => ["user", "tool"].includes(ChatMessages.spokenOf(messages).at(-1)?.role ?? "") || noQuestion
+    )
   ),
   stream: given(Schema.Boolean),
   stream_options: given(Schema.Struct({ include_usage: given(Schema.Boolean) })),
@@ -32,21 +35,25 @@ const Body = Schema.Struct({
   metadata: given(Metadata),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
   safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
+  store: given(Schema.Boolean),
   ...ChatSampling.fields
 })
 
 /** What a caller may say in Bowline's own words: as in `POST /plan`, and as strict. */
 const { agents, mcp_servers } = PlanRequest.fields
-const Own = Schema.Struct({
-  bowline: given(Schema.Struct({ agents, mcp_servers, preferences: Schema.optionalKey(GivenPreferences) }))
+const own = { agents, mcp_servers, preferences: Schema.optionalKey(GivenPreferences) }
+const Own = Schema.Struct({ bowline: given(Schema.Struct(own)) })
+const ChatOwn = Schema.Struct({
+  bowline: given(Schema.Struct({ ...own, on_retract: Schema.optionalKey(OnRetract) }))
 })
 
 const decodeBody = Schema.decodeUnknownResult(Body, { errors: "all", onExcessProperty: "ignore" })
 /** Decodes `{bowline}`. */
 export const decodeOwn = Schema.decodeUnknownResult(Own, { errors: "all", onExcessProperty: "error" })
+const decodeChatOwn = Schema.decodeUnknownResult(ChatOwn, { errors: "all", onExcessProperty: "error" })
 
 /** They ask for nothing that a plan could do otherwise. */
-const accepted = ["store", "service_tier", "bowline"]
+const accepted = ["service_tier", "bowline"]
 const known = new Set([...Object.keys(Body.fields), ...Object.keys(refusedFields), ...accepted])
 
 /** A request of OpenAI's Chat Completions as a plan. */
@@ -55,6 +62,10 @@ export interface ChatRequest {
   readonly model: string
   readonly isStreamed: boolean
   readonly includesUsage: boolean
+  /** Whether the completion can be read later. */
+  readonly isStored: boolean
+  /** What the stream does when the plan takes back text; undefined if it is as configured. */
+  readonly onRetract: typeof OnRetract.Type | undefined
   /** What the last messages bring to a plan that waits for its client. */
   readonly brought: Brought | undefined
   /** Without its preset and its session, which the body does not name. */
@@ -108,16 +119,17 @@ export const renamed = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
 /** Reads a body. Fails with everything that is wrong with it, field by field. */
 export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<ChatRequest, ReadonlyArray<Issue>> => {
   const body = decodeBody(sent)
-  const own = decodeOwn({ bowline: sent["bowline"] ?? null })
+  const own = decodeChatOwn({ bowline: sent["bowline"] ?? null })
   const refused = refusals(refusedFields, sent)
   if (Result.isFailure(body) || Result.isFailure(own) || refused.length > 0) {
     const errors = [Result.getFailure(body), Result.getFailure(own)].flatMap(Option.toArray)
     return Result.fail([...refused, ...errors.flatMap(fromSchema)])
   }
-  const { messages, model, response_format, stream, stream_options } = body.success
-  const { agents = [], mcp_servers = [], preferences = {} } = own.success.bowline ?? {}
+  const { model, response_format, store, stream, stream_options } = body.success
+  const { agents = [], mcp_servers = [], on_retract, preferences = {} } = own.success.bowline ?? {}
+  const instructions = ChatMessages.instructionsOf(body.success.messages)
+  const messages = ChatMessages.spokenOf(body.success.messages)
   const { ignored, metadata } = metadataOf(body.success)
-  const instructions = ChatMessages.instructionsOf(messages)
   const sampling = ChatSampling.read(body.success)
   const plan = decodePlan({
     ...ChatMessages.asked(messages),
@@ -135,6 +147,8 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
       model,
       isStreamed: stream === true,
       includesUsage: stream_options?.include_usage === true,
+      isStored: store === true,
+      onRetract: on_retract,
       brought: ChatMessages.broughtBy(messages, ChatTools.toolsNow(body.success, request)),
       request,
       ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored]

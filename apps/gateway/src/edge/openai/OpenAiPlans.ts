@@ -1,9 +1,12 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { type Asked, Plans } from "@bowline/runtime/plan/Plans"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { find, refusedOf } from "@bowline/runtime/unstable/provider/ModelTable"
@@ -76,6 +79,19 @@ export interface Asking {
 /** Whether a request may have come before. */
 export const comesAgain = (headers: Headers.Headers): boolean =>
   headers["idempotency-key"] !== undefined || Number(headers["x-stainless-retry-count"]) > 0
+
+/** Forgets a plan for a caller that deletes it: with its session, if nothing else is in that and no caller has named it. */
+export const makeForget = Effect.gen(function* () {
+  const plans = yield* Plans
+  const sessions = yield* Sessions
+  const store = yield* PlanStore
+  return Effect.fnUntraced(function* (caller: CallerName, plan: PlanId) {
+    const { external_session_id, session_id } = yield* plans.cancel(caller, plan)
+    const { items } = yield* plans.list(caller, { session: session_id }, { limit: 2 })
+    if (external_session_id === null && items.length === 1) return yield* sessions.delete(caller, session_id)
+    yield* store.dropEcho(plan)
+  })
+})
 
 /** Finds models, and starts plans for clients of OpenAI's API. */
 export const make = Effect.gen(function* () {

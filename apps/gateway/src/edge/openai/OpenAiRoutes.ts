@@ -18,6 +18,7 @@ import { ChatAnswer } from "./ChatAnswer.ts"
 import * as ChatRequest from "./ChatRequest.ts"
 import * as ChatStream from "./ChatStream.ts"
 import * as OpenAiPlans from "./OpenAiPlans.ts"
+import * as StoredChats from "./StoredChats.ts"
 
 /** Models and Chat Completions, as clients of OpenAI's API ask for them. */
 export const layer = HttpApiBuilder.group(
@@ -29,10 +30,12 @@ export const layer = HttpApiBuilder.group(
     const openAi = yield* OpenAiPlans.make
     const results = yield* ClientResults.make
     const { maxBody, openai } = yield* GatewayConfig
-    const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
+    const stored = yield* StoredChats.make
+    const forget = yield* OpenAiPlans.makeForget
+    const since = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 
-    const describe = (id: string) => ({ id, object: "model" as const, created, owned_by: "bowline" as const })
+    const describe = (id: string) => ({ id, object: "model" as const, created: since, owned_by: "bowline" as const })
     const find = (id: string) => Effect.as(openAi.expectModel(id), describe(id))
 
     return handlers
@@ -41,16 +44,36 @@ export const layer = HttpApiBuilder.group(
       )
       .handle("model", ({ params }) => find(params.id).pipe(answer))
       .handle("presetModel", ({ params }) => find(`${params.family}/${params.preset}`).pipe(answer))
+      .handle("storedChats", ({ query }) =>
+        Effect.gen(function* () {
+          return HttpServerResponse.jsonUnsafe(yield* stored.list(yield* Caller, query))
+        }).pipe(answer)
+      )
+      .handle("storedChat", ({ params }) =>
+        Effect.gen(function* () {
+          return HttpServerResponse.jsonUnsafe((yield* stored.find(yield* Caller, params.id)).completion)
+        }).pipe(answer)
+      )
+      .handle("forgetChat", ({ params }) =>
+        Effect.gen(function* () {
+          const caller = yield* Caller
+          yield* forget(caller, (yield* stored.find(caller, params.id)).plan_id)
+          return { id: params.id, object: "chat.completion.deleted" as const, deleted: true as const }
+        }).pipe(answer)
+      )
       .handleRaw("chat", ({ headers: sent, request }) =>
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
           const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
+          const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
+          const { isStored, model, onRetract = openai.onRetract, request: asked } = chat
           const { brought, headers, ...reading } = yield* openAi.start({
             ...chat,
             headers: request.headers,
             route: PlanArrival.routeOf(sent),
             body: value,
-            session_ttl_ms: Duration.toMillis("24 hours"),
+            session_ttl_ms: isStored ? undefined : Duration.toMillis("24 hours"),
+            ...(isStored && { echo: StoredChats.echo({ created, model, metadata: asked.metadata }) }),
             renamed: ChatRequest.renamed
           })
           const caller = yield* Caller
@@ -59,14 +82,10 @@ export const layer = HttpApiBuilder.group(
           const isIdle = results.isIdle(caller, plan.plan_id)
           // Until it comes back, nobody has to read a plan that answers in legs.
           const pause = DecisionPause.make(() => leg.waits, Effect.void, isIdle)
-          const head = {
-            plan_id: plan.plan_id,
-            created: Math.floor((yield* Clock.currentTimeMillis) / 1_000),
-            model: chat.model
-          }
+          const head = { plan_id: plan.plan_id, created, model }
           if (chat.isStreamed) {
             PlanArrival.join(plan.connect, request)
-            const options = { ...openai, includesUsage: chat.includesUsage }
+            const options = { ...openai, onRetract, includesUsage: chat.includesUsage }
             const stream = ChatStream.respond(head, options, plan.frames, leg, pause)
             return HttpServerResponse.setHeaders(stream, headers)
           }

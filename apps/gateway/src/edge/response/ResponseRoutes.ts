@@ -1,10 +1,7 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
-import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { Effect, Option } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -14,6 +11,7 @@ import { answer, invalid } from "../../http/Refusals.ts"
 import { readNothing } from "../../http/RequestBody.ts"
 import * as DecisionPause from "../../http/DecisionPause.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
+import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
 import * as InputItems from "./InputItems.ts"
 import * as NewResponses from "./NewResponses.ts"
 import * as ResponseStream from "./ResponseStream.ts"
@@ -29,20 +27,12 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const follower = yield* PlanFollower
-    const sessions = yield* Sessions
+    const forget = yield* OpenAiPlans.makeForget
     const stored = yield* StoredResponses.make
     const create = yield* NewResponses.make(stored)
     const results = yield* ClientResults.make
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
-
-    /** Cancels the plan. Its session goes with it, if nothing else is in that and no caller has named it. */
-    const remove = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId) {
-      const { external_session_id, session_id } = yield* plans.cancel(caller, plan)
-      const { items } = yield* plans.list(caller, { session: session_id }, { limit: 2 })
-      if (external_session_id === null && items.length === 1) return yield* sessions.delete(caller, session_id)
-      yield* stored.forget(plan)
-    })
 
     return handlers
       .handleRaw("create", ({ headers, request }) =>
@@ -81,7 +71,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const caller = yield* Caller
           const { ref } = yield* stored.find(caller, params.id)
-          yield* remove(caller, ref.plan_id)
+          yield* forget(caller, ref.plan_id)
           return { id: params.id, object: "response" as const, deleted: true as const }
         }).pipe(answer)
       )

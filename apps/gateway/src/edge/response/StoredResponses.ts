@@ -57,8 +57,7 @@ export const make = Effect.gen(function* () {
       const found = yield* told(caller, ref)
       const { echo, events } = found
       return !events.exists || (events.isOver && !events.isCalled && !echo.store) ? yield* missing : found
-    }),
-    forget: store.dropEcho
+    })
   }
 })
 export type StoredResponses = Effect.Success<typeof make>

@@ -39,6 +39,19 @@ describe("a request of Chat Completions", () => {
     assert.deepStrictEqual(ignored, [])
   })
 
+  it("may end with instructions: the question is what stands before them", () => {
+    const { request } = read({ messages: [user("one"), user("two"), { role: "system", content: "Be brief." }] })
+    assert.deepStrictEqual(
+      [request.question, request.history, request.instructions],
+      ["two", [{ role: "user", content: "one" }], "Be brief."]
+    )
+  })
+
+  it("is told what to do where it begins the answer itself", () => {
+    const begun = decode({ ...ask, messages: [user("?"), { role: "assistant", content: "{" }] })
+    assert.include(Result.isFailure(begun) ? begun.failure[0]?.message : "", "say in a system message how")
+  })
+
   const formats: ReadonlyArray<readonly [string, object, ResponseFormat]> = [
     ["text", { type: "text" }, "text"],
     ["any object", { type: "json_object" }, { type: "json_schema", schema: { type: "object" } }],
@@ -108,6 +121,9 @@ describe("a request of Chat Completions", () => {
     [{ reasoning_effort: "a lot" }, ["reasoning_effort"]],
     [{ max_tokens: 0, max_completion_tokens: "9" }, ["max_tokens", "max_completion_tokens"]],
     [{ bowline: { agent: [] } }, ["bowline.agent"]],
+    [{ bowline: { on_retract: "never" } }, ["bowline.on_retract"]],
+    [{ messages: [{ role: "system", content: "?" }] }, ["messages"]],
+    [{ store: "yes" }, ["store"]],
     [{ bowline: { preferences: { max_steps: 0 } } }, ["bowline.preferences.max_steps"]],
     [{ n: 2, bowline: 1, model: null }, ["n", "model", "bowline"]]
   ])("is refused for %j", (fields, paths) => {

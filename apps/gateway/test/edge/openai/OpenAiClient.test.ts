@@ -111,8 +111,8 @@ describe("the client of OpenAI", () => {
   ] as const)("sees text that is taken back as openai.on_retract says: %s", ([on_retract, content, code]) =>
     Effect.gen(function* () {
       const environment = { BOWLINE_RETRY_BASE: "1ms", ...(yield* file({ openai: { on_retract } })) }
-      const twice = [[say("bad"), cut], [say("good")], [say("bad"), cut], [say("good")]]
-      const { url } = yield* start(twice, environment)
+      const retracting = [[say("bad"), cut], [say("good")]]
+      const { url } = yield* start([...retracting, ...retracting, ...retracting], environment)
       const { cause, chunks } = yield* readOut(url)
       if (code !== undefined) assert.deepInclude(cause, { code })
       if (code !== undefined) return
@@ -120,6 +120,9 @@ describe("the client of OpenAI", () => {
       assert.strictEqual(contentOf(chunks), content)
       const whole = yield* Effect.promise(() => client(url).chat.completions.create(ask))
       assert.strictEqual(whole.choices[0]?.message.content, "good")
+      const other = on_retract === "hold" ? "append" : "hold"
+      const chosen = yield* readOut(url, { bowline: { on_retract: other } })
+      assert.strictEqual(contentOf(chosen.chunks), other === "hold" ? "good" : "bad\n\n⟲ starting over\n\ngood")
     })
   )
 

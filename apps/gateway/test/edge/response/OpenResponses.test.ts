@@ -152,10 +152,13 @@ const cases = {
   }
 }
 
-const asked = start((request) =>
-  request.tools.some(({ name }) => name === "get_weather") && results(request).length === 0
-    ? [callTool("get_weather", { place: "Oslo" })]
-    : [think("Hm."), say("Hel"), say("lo"), usage({ input_tokens: 3, output_tokens: 2 })]
+// The function waits for its client to the end.
+const asked = start(
+  (request) =>
+    request.tools.some(({ name }) => name === "get_weather") && results(request).length === 0
+      ? [callTool("get_weather", { place: "Oslo" })]
+      : [think("Hm."), say("Hel"), say("lo"), usage({ input_tokens: 3, output_tokens: 2 })],
+  { BOWLINE_SHUTDOWN_GRACE: "0s" }
 )
 
 describe("the resource of Open Responses", () => {

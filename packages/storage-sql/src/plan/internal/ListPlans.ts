@@ -21,6 +21,7 @@ const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
   const {
     agent,
     before,
+    echo,
     error_code,
     feedback,
     key_id,
@@ -40,6 +41,8 @@ const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
     ...(states === undefined ? [] : [sql.in("p.state", states)]),
     ...(model === undefined ? [] : [sql`p.model = ${storable(model)}`]),
     ...(key_id === undefined ? [] : [sql`p.key_id = ${key_id}`]),
+    // Postgres cannot read into a document that contains an escaped NUL.
+    ...(echo === undefined ? [] : [sql`starts_with(p.echo::text, ${`{"type":${JSON.stringify(echo)}`})`]),
     ...(error_code === undefined ? [] : [sql`p.error_code = ${storable(error_code)}`]),
     ...(reason === undefined ? [] : [sql`p.error_code = 'aborted' and ${sql.literal(reasonOf)} = ${storable(reason)}`]),
     ...(since === undefined ? [] : [sql`p.created_at >= ${since}::timestamptz`]),

@@ -47,19 +47,25 @@ export const readCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "gives the echo of a plan to its owner, until it is dropped",
+    title: "gives the echo of a plan to its owner, and finds the plan by it, until it is dropped",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const echo = { type: "response", instructions: "Say \u0000.", input: [null, 1.5, { a: [] }] }
-      const { plan } = yield* Given.create({ echo })
+      const { plan } = yield* Given.create({ echo, owner: yield* Given.newOwner })
       const { plan: silent } = yield* Given.create()
       assert.deepEqual(yield* store.echo(plan.caller, plan.plan_id), echo)
       const missing = (owner: typeof plan.caller, id: typeof plan.plan_id) =>
         Effect.map(Given.failureOf(store.echo(owner, id)), (error) => assert.equal(error?._tag, "NotFound"))
       yield* missing(yield* Given.newOwner, plan.plan_id)
       yield* missing(silent.caller, silent.plan_id)
+      const found = (type: string) =>
+        Effect.map(store.list(plan.caller, { echo: type }, { limit: 10 }), ({ items }) =>
+          items.map(({ plan_id }) => plan_id)
+        )
+      assert.deepEqual(yield* Effect.all(["response", "respons", 'response","'].map(found)), [[plan.plan_id], [], []])
       yield* store.dropEcho(plan.plan_id)
       yield* missing(plan.caller, plan.plan_id)
+      assert.deepEqual(yield* found("response"), [])
       assert.equal((yield* store.get(plan.caller, plan.plan_id)).plan_id, plan.plan_id)
     })
   },

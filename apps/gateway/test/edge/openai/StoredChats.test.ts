@@ -1,0 +1,90 @@
+import { callTool, say, usage } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import type OpenAI from "openai"
+import { post, send, start } from "../../http/RunningGateway.ts"
+import { ask, client } from "./ChatClient.ts"
+
+const stored = { ...ask, store: true, metadata: { desk: "7" } }
+
+const completions = (url: string) => client(url).chat.completions
+const create = (url: string, body: OpenAI.ChatCompletionCreateParamsNonStreaming) =>
+  Effect.promise(() => completions(url).create(body))
+
+const errorOf = ({ body }: { readonly body: Readonly<Record<string, unknown>> }) =>
+  body["error"] as { readonly code: string; readonly param: string | null }
+
+describe("completions that are stored", () => {
+  it.live("are listed, read and deleted by an unchanged client, as they were answered", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("Hello"), usage({ input_tokens: 3, output_tokens: 2 })])
+      const answers = [yield* create(url, stored), yield* create(url, { ...stored, model: "bowline" })]
+      const [first, second] = answers.map(({ id }) => id)
+      yield* create(url, ask)
+      const streamed = yield* Effect.promise(() => completions(url).stream(stored).finalChatCompletion())
+      const listed = yield* Effect.promise(async () => {
+        const found: Array<OpenAI.ChatCompletion> = []
+        for await (const one of completions(url).list({ limit: 1 })) found.push(one)
+        return found
+      })
+      assert.deepStrictEqual(
+        listed.map(({ id }) => id),
+        [streamed.id, second, first]
+      )
+      const read = yield* Effect.promise(() => completions(url).retrieve(first ?? ""))
+      assert.deepStrictEqual(read, { ...answers[0], metadata: { desk: "7" } })
+      assert.deepStrictEqual(read, listed[2])
+
+      const gone = yield* Effect.promise(() => completions(url).delete(first ?? ""))
+      assert.deepStrictEqual(gone, { id: first, object: "chat.completion.deleted", deleted: true })
+      const again = yield* send(`${url}/v1/chat/completions/${first}`)
+      assert.deepStrictEqual([again.status, errorOf(again).code], [404, "not_found"])
+      const plan = first?.replace("chatcmpl-", "")
+      assert.strictEqual((yield* send(`${url}/plans/${plan}`)).status, 404)
+      const { body } = yield* send(`${url}/v1/chat/completions`)
+      assert.lengthOf(body["data"] as ReadonlyArray<unknown>, 2)
+    })
+  )
+
+  it.live("are not there before they are whole, where they have failed, or without store", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(
+        (asked) => (asked.tools.some(({ name }) => name === "pick") ? [callTool("pick", {})] : [say("Hello")]),
+        { BOWLINE_SHUTDOWN_GRACE: "0s" }
+      )
+      const { id: plain } = yield* create(url, ask)
+      const pick = { type: "function" as const, function: { name: "pick" } }
+      const { id: waiting } = yield* create(url, { ...stored, tools: [pick] })
+      const { body } = yield* post(`${url}/plan`, { question: "?" })
+      for (const id of [plain, waiting, `chatcmpl-${String(body["plan_id"])}`, "chatcmpl-x"]) {
+        assert.strictEqual((yield* send(`${url}/v1/chat/completions/${id}`)).status, 404, id)
+      }
+      const { body: list } = yield* send(`${url}/v1/chat/completions`)
+      assert.deepStrictEqual(list, { object: "list", data: [], first_id: null, last_id: null, has_more: false })
+    })
+  )
+
+  it.live("of a named session stay in its history when they are deleted", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("Hello")])
+      const named = { "x-bowline-session": "desk" }
+      const { body } = yield* post(`${url}/v1/chat/completions`, stored, named)
+      const at = `${url}/v1/chat/completions/${String(body["id"])}`
+      assert.strictEqual((yield* send(at, { method: "DELETE" })).status, 200)
+      assert.strictEqual((yield* send(at)).status, 404)
+      const { body: history } = yield* send(`${url}/sessions/desk/messages`)
+      assert.lengthOf(history["messages"] as ReadonlyArray<unknown>, 2)
+    })
+  )
+
+  it.live("are refused by a list that it does not have", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([])
+      const wrong = { after: "plan_x", limit: "0", order: "asc", model: "bowline" }
+      for (const [param, value] of Object.entries(wrong)) {
+        const refused = yield* send(`${url}/v1/chat/completions?${param}=${value}`)
+        assert.deepStrictEqual([refused.status, errorOf(refused).param], [400, param])
+      }
+    })
+  )
+})
