@@ -166,8 +166,8 @@ const runtime = (config: Config, plans: typeof Plans.layer) =>
       )
     ),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),
+    Layer.provideMerge(texts(config)),
     Layer.provide([
-      texts(config),
       Layer.succeed(PlansConfig, config.plans),
       Layer.succeed(EnvironmentSecrets, config.secrets),
       Layer.succeed(Permissions, config.permissions),

@@ -5,7 +5,11 @@ import { type BinaryLike, createHash } from "node:crypto"
 export const of = (content: BinaryLike): string => `"${createHash("sha256").update(content).digest("base64url")}"`
 
 /** Tells whether the client has the content already, so that a 304 is enough. Its date counts for a client that names no validator. */
-export const isKnown = ({ headers }: HttpServerRequest.HttpServerRequest, etag: string, modified?: Date): boolean => {
+export const isKnown = (
+  { headers }: Pick<HttpServerRequest.HttpServerRequest, "headers">,
+  etag: string,
+  modified?: Date
+): boolean => {
   const { "if-modified-since": since, "if-none-match": tags } = headers
   if (tags === undefined && since !== undefined && modified !== undefined) {
     return Date.parse(since) >= Math.floor(modified.getTime() / 1_000) * 1_000

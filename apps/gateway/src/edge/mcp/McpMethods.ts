@@ -8,20 +8,26 @@ import { type Refusal, toRefused } from "../../http/Refusals.ts"
 import * as Elicitation from "./Elicitation.ts"
 import { type Call, describe, toolsOf } from "./GatewayTools.ts"
 import { code, type Params, RpcError, type RpcRequest } from "./RpcMessage.ts"
+import * as McpPrompts from "./McpPrompts.ts"
+import * as McpResources from "./McpResources.ts"
 import * as McpTasks from "./McpTasks.ts"
 import * as PlanAnswer from "./PlanAnswer.ts"
 import * as PlanCalls from "./PlanCalls.ts"
 import { agreed, hasStructure, modern, type Revision, revisions, type Spoken } from "./Revision.ts"
 
 const serverInfo = { name: "bowline", title: "Bowline", version }
-const capabilities = { tools: { listChanged: false } }
+const capabilities = { tools: { listChanged: false }, prompts: { listChanged: false }, resources: {} }
 const modernCapabilities = { ...capabilities, extensions: { [McpTasks.extension]: {} } }
 const instructions =
   "plan asks a question that the gateway's agents answer together; ask_<preset> asks some of them; the other tools call one skill of " +
-  "one agent. What takes longer than wait_ms runs on: plan_result waits for it by its plan_id, and plan_cancel ends it."
+  "one agent. What takes longer than wait_ms runs on: plan_result waits for it by its plan_id, and plan_cancel ends it. " +
+  "Answers and files are resources, and the operator's recipes are prompts."
 
 /** How long a client may keep what is the same for a while, in milliseconds. What a caller may use is nobody else's. */
 const cached = { ttlMs: 60_000, cacheScope: "private" }
+
+/** What changes with each plan and each file. */
+const uncached = { ttlMs: 0, cacheScope: "private" }
 
 const meta = { "io.modelcontextprotocol/serverInfo": serverInfo }
 
@@ -41,6 +47,9 @@ const resumed = (call: Call, answered: Elicitation.Answered): Call =>
     ? { _tag: "Resume", wait_ms: call.wait_ms, isHandedOut: call._tag === "Result", ...answered }
     : call
 
+/** Answers a method that reads what is there beside tools. */
+type Content = (caller: CallerName, params: Params, revision: Revision) => Effect.Effect<object, Refusal | RpcError>
+
 /** A call that may take a while. */
 export class Waiting extends Data.Class<{
   readonly run: (onFrame: (frame: PlanFrame) => void) => Effect.Effect<object>
@@ -50,6 +59,10 @@ export class Waiting extends Data.Class<{
 export const make = Effect.gen(function* () {
   const calls = yield* PlanCalls.make
   const tasks = McpTasks.make(calls)
+  const contents: Readonly<Record<string, Content>> = {
+    ...(yield* McpPrompts.make),
+    ...(yield* McpResources.make)
+  }
   const tools = (caller: CallerName) => Effect.zipWith(calls.plans.presets(caller), calls.plans.skills(caller), toolsOf)
 
   /** Makes a call, whose arguments are good, and gives its result. */
@@ -82,8 +95,8 @@ export const make = Effect.gen(function* () {
       : told
   }
 
-  /** What hinders a method of tasks besides its parameters is the gateway's own trouble. */
-  const refuseTask = (refusal: Exclude<Refusal, RpcError>) => {
+  /** What hinders a method besides its parameters is the gateway's own trouble. */
+  const refuseMethod = (refusal: Exclude<Refusal, RpcError>) => {
     const { code: name, detail } = toRefused(refusal)
     const { retryable, status } = problems[name]
     const error = new RpcError({ code: code.internal, status, message: detail, data: { code: name, retryable } })
@@ -151,11 +164,19 @@ export const make = Effect.gen(function* () {
       const protocolVersion = agreed(params["protocolVersion"])
       return Effect.succeed({ protocolVersion, capabilities, serverInfo, instructions })
     }
+    const content = Object.hasOwn(contents, method) ? contents[method] : undefined
+    if (content !== undefined) {
+      const kept = method.startsWith("resources/") ? uncached : cached
+      return content(caller, params, revision).pipe(
+        Effect.map((result) => complete(revision, { ...result, ...(isModern && method !== "prompts/get" && kept) })),
+        Effect.catchIf((error) => error._tag !== "RpcError", refuseMethod)
+      )
+    }
     const ofTask = isModern ? tasks.serve(caller, method, params, spoken) : undefined
     if (ofTask === undefined) return Effect.fail(notFound(method, revision))
     return ofTask.pipe(
       Effect.map((result) => complete(revision, result)),
-      Effect.catchIf((error) => error._tag !== "RpcError", refuseTask)
+      Effect.catchIf((error) => error._tag !== "RpcError", refuseMethod)
     )
   }
 

@@ -8,6 +8,7 @@ import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as CallerRate from "../../http/CallerRate.ts"
+import * as Etag from "../../http/Etag.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, Refused, retryAfter } from "../../http/Refusals.ts"
 import { readForeignJson } from "../../http/RequestBody.ts"
@@ -64,6 +65,10 @@ const messagesOf = (
 }
 
 const takesEvents = ({ accept = "" }: Headers.Headers): boolean => /text\/(?:event-stream|\*)|\*\/\*/i.test(accept)
+
+/** The validator of a result. The id is the request's: without it the same list has the same one each time. */
+const etagOf = (body: object = {}): string | undefined =>
+  "result" in body ? Etag.of(JSON.stringify(body.result)) : undefined
 
 const toText = (message: object): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`
 
@@ -124,11 +129,19 @@ export const layer = HttpApiBuilder.group(
       const all = [...bodies, ...(yield* running.responses(calls))]
       if (all.length === 0) return HttpServerResponse.empty({ status: 202 })
       if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(all)
-      const begins = Predicate.hasProperty(value, "method") && value.method === "initialize"
+      const method = Predicate.hasProperty(value, "method") ? value.method : undefined
       const status = known[0]?.status ?? 200
+      const etag = method === "tools/list" ? etagOf(bodies[0]) : undefined
+      if (etag !== undefined && Etag.isKnown({ headers }, etag)) {
+        return HttpServerResponse.empty({ status: 304, headers: { etag } })
+      }
       return HttpServerResponse.jsonUnsafe(all[0], {
         status,
-        headers: { ...(begins && { [sessionHeader]: uuid() }), ...(status === 503 && retryAfter) }
+        headers: {
+          ...(method === "initialize" && { [sessionHeader]: uuid() }),
+          ...(etag !== undefined && { etag }),
+          ...(status === 503 && retryAfter)
+        }
       })
     })
 

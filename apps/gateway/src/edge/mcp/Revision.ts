@@ -55,11 +55,19 @@ const decodeHeader = (value: string | undefined): string | undefined => {
   return encoded === undefined ? value : Buffer.from(encoded, "base64").toString("utf8")
 }
 
-/** The newest revision repeats the method and the name of the tool in headers, for what stands between client and server. */
+/** What a request is about, by its method. */
+const nameFields: Readonly<Record<string, string>> = {
+  "tools/call": "name",
+  "prompts/get": "name",
+  "resources/read": "uri"
+}
+
+/** The newest revision repeats the method and the name of what it is about in headers, for what stands between client and server. */
 const headersDiffer = (headers: Headers, { method, params }: RpcRequest): RpcError | undefined => {
   if (headers["mcp-method"] !== method) return mismatch("Wrong: Mcp-Method. Expected the method of the body")
-  if (method === "tools/call" && decodeHeader(headers["mcp-name"]) !== params["name"]) {
-    return mismatch("Wrong: Mcp-Name. Expected params.name of the body")
+  const named = Object.hasOwn(nameFields, method) ? nameFields[method] : undefined
+  if (named !== undefined && decodeHeader(headers["mcp-name"]) !== params[named]) {
+    return mismatch(`Wrong: Mcp-Name. Expected params.${named} of the body`)
   }
   const isOfTask = method.startsWith("tasks/") && headers["mcp-name"] !== undefined
   if (isOfTask && decodeHeader(headers["mcp-name"]) !== params["taskId"]) {

@@ -10,6 +10,7 @@ export const code = {
   methodNotFound: -32601,
   invalidParams: -32602,
   internal: -32603,
+  resourceNotFound: -32002,
   headerMismatch: -32020,
   missingCapability: -32021,
   unsupportedRevision: -32022

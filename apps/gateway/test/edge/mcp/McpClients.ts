@@ -21,8 +21,20 @@ interface ToolResult {
   readonly isError?: boolean | undefined
 }
 
+/** What clients read beside tools. */
+interface Contents {
+  readonly listPrompts: () => Promise<{ readonly prompts: ReadonlyArray<{ readonly name: string }> }>
+  readonly getPrompt: (params: { readonly name: string }) => Promise<{ readonly messages: ReadonlyArray<unknown> }>
+  readonly listResources: (params: { readonly cursor?: string }) => Promise<{
+    readonly resources: ReadonlyArray<{ readonly uri: string; readonly mimeType?: string | undefined }>
+    readonly nextCursor?: string | undefined
+  }>
+  readonly listResourceTemplates: () => Promise<{ readonly resourceTemplates: ReadonlyArray<unknown> }>
+  readonly readResource: (params: { readonly uri: string }) => Promise<{ readonly contents: ReadonlyArray<unknown> }>
+}
+
 /** An official client that is connected. */
-export interface Connected {
+export interface Connected extends Contents {
   readonly revision: string | undefined
   readonly tools: Effect.Effect<ReadonlyArray<Tool>>
   readonly call: (name: string, input: Record<string, unknown>, options?: CallOptions) => Effect.Effect<ToolResult>
@@ -51,7 +63,16 @@ interface AnyClient {
   ) => Promise<ToolResult>
 }
 
-const connected = (client: AnyClient, revision: string | undefined): Connected => ({
+const contentsOf = (client: Contents): Contents => ({
+  listPrompts: () => client.listPrompts(),
+  getPrompt: (params) => client.getPrompt(params),
+  listResources: (params) => client.listResources(params),
+  listResourceTemplates: () => client.listResourceTemplates(),
+  readResource: (params) => client.readResource(params)
+})
+
+const connected = (client: AnyClient, contents: Contents, revision: string | undefined): Connected => ({
+  ...contents,
   revision,
   tools: Effect.promise(async () => (await client.listTools()).tools),
   call: (name, input, options = {}) => Effect.promise(() => client.callTool({ name, arguments: input }, options))
@@ -74,7 +95,7 @@ const version2 =
       yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
       const listTools = () => client.listTools()
       const callTool: AnyClient["callTool"] = (params, given) => client.callTool(params, given)
-      return connected({ listTools, callTool }, client.getNegotiatedProtocolVersion())
+      return connected({ listTools, callTool }, contentsOf(client), client.getNegotiatedProtocolVersion())
     })
 
 /** `@modelcontextprotocol/sdk` 1. */
@@ -87,7 +108,7 @@ const version1 = (url: string, options: Options = {}): Effect.Effect<Connected, 
     const listTools = () => client.listTools()
     const callTool: AnyClient["callTool"] = async (params, given) =>
       (await client.callTool(params, undefined, given)) as ToolResult
-    return connected({ listTools, callTool }, transport.protocolVersion)
+    return connected({ listTools, callTool }, contentsOf(client), transport.protocolVersion)
   })
 
 /** The official clients, by the revision that each of them agrees on with the gateway. */

@@ -51,7 +51,7 @@ describe("a revision", () => {
       assert.deepNestedInclude(begun.body, {
         "result.protocolVersion": protocolVersion,
         "result.serverInfo.name": "bowline",
-        "result.capabilities": { tools: { listChanged: false } }
+        "result.capabilities": { tools: { listChanged: false }, prompts: { listChanged: false }, resources: {} }
       })
       const session = begun.headers.get("mcp-session-id") ?? assert.fail("no session")
       const headers = { ...at(protocolVersion), "mcp-session-id": session }
@@ -67,7 +67,10 @@ describe("a revision", () => {
       const [response] = messagesOf(called.text)
       assert.strictEqual(response?.result?.structuredContent === undefined, isOldest)
       assert.deepStrictEqual(errorOf(yield* post(`${url}/mcp`, request("server/discover"), headers)), [200, -32_601])
-      assert.deepStrictEqual(errorOf(yield* post(`${url}/mcp`, request("resources/list"), headers)), [200, -32_601])
+      assert.deepStrictEqual(
+        errorOf(yield* post(`${url}/mcp`, request("resources/subscribe"), headers)),
+        [200, -32_601]
+      )
     })
   )
 
@@ -100,6 +103,9 @@ describe("a revision", () => {
         "result.ttlMs": 60_000,
         "result.cacheScope": "private"
       })
+      const etag = listed.headers.get("etag") ?? assert.fail("no ETag")
+      const known = yield* modern(url, "tools/list", { headers: { "if-none-match": etag } })
+      assert.deepStrictEqual([known.status, known.text], [304, ""])
       for (const [method, more, ...expected] of [
         ["tools/list", { _meta: {} }, 400, -32_602],
         ["tools/list", { _meta: { [key("protocolVersion")]: "2026-07-28" } }, 400, -32_602],
@@ -109,7 +115,12 @@ describe("a revision", () => {
         ["tools/call", { name: "none", headers: { "mcp-name": "none" } }, 200, -32_602],
         ["initialize", {}, 404, -32_601],
         ["ping", {}, 404, -32_601],
-        ["resources/list", {}, 404, -32_601]
+        ["prompts/get", { name: "none", headers: { "mcp-name": "other" } }, 400, -32_020],
+        ["prompts/get", { name: "none", headers: { "mcp-name": "none" } }, 200, -32_602],
+        ["resources/read", { uri: "bowline://x", headers: { "mcp-name": "bowline://x" } }, 200, -32_602],
+        ["resources/read", {}, 200, -32_602],
+        ["resources/list", { cursor: "x" }, 200, -32_602],
+        ["resources/subscribe", {}, 404, -32_601]
       ] as const) {
         assert.deepStrictEqual(errorOf(yield* modern(url, method, more)), expected, `${method} ${JSON.stringify(more)}`)
       }
