@@ -33,6 +33,19 @@ type Shown = {
 }
 type Sent = { readonly messages: ReadonlyArray<{ readonly role: string; readonly content: unknown }> }
 
+/** A schema that wants a list of files, so described. */
+const wanting = (file: Readonly<Record<string, string>>) => ({
+  type: "object",
+  properties: { pictures: { type: "array", items: { type: "string", ...file } } }
+})
+
+/** Calls the tool that the question names, with the file that it names. */
+const callNamed: Script = ({ messages }) => {
+  const last = messages.at(-1)
+  const [tool = "", id = ""] = last?.role === "user" ? last.text.split(" ") : []
+  return /^(plot|shop)_/.test(tool) ? [callTool(tool, { pictures: [id] })] : [say("done")]
+}
+
 describe("the files of tools", () => {
   for (const [name, store] of Object.entries(stores)) {
     it.live(`are stored for their session: the stream has their ids, and the model sees them (${name})`, () =>
@@ -130,4 +143,74 @@ describe("the files of tools", () => {
       }).pipe(Effect.provide(LoopbackNetwork.layer))
     )
   }
+
+  it.live("go with calls whose schemas want them: as parts of a message, or as base64", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("Done")] })
+      const server = yield* ScriptedMcpServer.serve({
+        list: () => ({
+          tools: [
+            { name: "scan", inputSchema: wanting({ contentMediaType: "image/png", contentEncoding: "base64" }) },
+            { name: "link", inputSchema: wanting({ format: "bowline-file" }) }
+          ]
+        }),
+        call: (request) =>
+          Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "seen" }] }))
+      })
+      const { url } = yield* startOn(stores.memory)(callNamed, settings)
+      const upload = Effect.fnUntraced(function* (bytes: Uint8Array, type: string, session_id: string = "plots") {
+        const headers = { ...ann, "content-type": type, "content-disposition": 'attachment; filename="chart.png"' }
+        const sent = yield* send(`${url}/files`, { method: "POST", headers, body: Uint8Array.from(bytes) })
+        const file_id = String(sent.body["file_id"])
+        yield* post(`${url}/plan`, { question: [{ type: "file", file_id }], session_id }, ann)
+        return file_id
+      })
+      const id = yield* upload(chart, "image/png")
+      const text = yield* upload(Buffer.from("left over right"), "text/plain")
+      const huge = yield* upload(Buffer.alloc(8_388_609, 0xfe), "application/octet-stream")
+      const elsewhere = yield* upload(paper, "application/pdf", "other")
+      const call = Effect.fnUntraced(function* (tool: string, picture: string) {
+        const skills = [{ id: "chart", input_schema: wanting({ format: "bowline-file" }) }]
+        const asked = {
+          question: `${tool} ${picture}`,
+          session_id: "plots",
+          agents: [{ name: "plot", endpoint: peer.url, dialect: "a2a-0.3", skills }],
+          mcp_servers: [{ name: "shop", url: server.url }]
+        }
+        const { text } = yield* post(`${url}/plan`, asked, { ...ann, accept: "text/event-stream" })
+        assert.notInclude(text, inBase64(chart).slice(0, 40))
+        const [end] = payloads(text, "task.finished") as ReadonlyArray<{ state: string; error?: { message: string } }>
+        return end?.error?.message ?? end?.state
+      })
+
+      assert.strictEqual(yield* call("plot_chart", id), "completed")
+      const { sends } = yield* peer.seen
+      assert.deepStrictEqual<unknown>(sends[0]?.message.parts, [
+        { kind: "data", data: { pictures: [id] } },
+        { kind: "file", file: { name: "chart.png", mimeType: "image/png", bytes: inBase64(chart) } }
+      ])
+      assert.strictEqual(yield* call("shop_scan", id), "completed")
+      const scanned = (yield* server.requests).find(({ body }) => body.includes("tools/call"))
+      assert.include(scanned?.body, `"pictures":["${inBase64(chart)}"]`)
+      const refused = yield* Effect.forEach(
+        [
+          ["shop_scan", text],
+          ["shop_link", id],
+          ["plot_chart", elsewhere],
+          ["plot_chart", "chart.png"],
+          ["plot_chart", huge]
+        ] as const,
+        ([tool, picture]) => call(tool, picture)
+      )
+      const unknown = "input.pictures.0: Expected the id of a file of this conversation, which begins with file_"
+      assert.deepStrictEqual(refused, [
+        "input.pictures.0: Expected a file of type image/png, and chart.png is text/plain",
+        "input.pictures.0: The server wants a URL of the file, which this gateway does not give. A schema with contentEncoding base64 gets its bytes",
+        unknown,
+        unknown,
+        "The files of a call may have 8388608 bytes together, and these have 8388609"
+      ])
+      assert.strictEqual((yield* peer.seen).sends.length, 1)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
 })

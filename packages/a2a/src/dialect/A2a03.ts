@@ -2,11 +2,14 @@ import type { Codec, Outgoing, Params } from "./Codec.ts"
 import { taskIdOf, taskOf, updateOf } from "./WireTask.ts"
 
 /** A message of kind `message`: text as a text part, arguments as a data part. */
-export const userMessage = ({ content, ids, messageId, metadata, referenceTaskIds }: Outgoing): Params => ({
+export const userMessage = ({ content, files, ids, messageId, metadata, referenceTaskIds }: Outgoing): Params => ({
   kind: "message",
   role: "user",
   messageId,
-  parts: [typeof content === "string" ? { kind: "text", text: content } : { kind: "data", data: content }],
+  parts: [
+    typeof content === "string" ? { kind: "text", text: content } : { kind: "data", data: content },
+    ...files.map(({ data, mediaType, name }) => ({ kind: "file", file: { name, mimeType: mediaType, bytes: data } }))
+  ],
   ...(ids.taskId !== null && { taskId: ids.taskId }),
   ...(ids.contextId !== null && { contextId: ids.contextId }),
   ...(referenceTaskIds.length > 0 && { referenceTaskIds }),

@@ -1,10 +1,13 @@
 import type { Codec, Outgoing, Params } from "./Codec.ts"
 import { taskIdOf, taskOf, updateOf } from "./WireTask10.ts"
 
-const userMessage = ({ content, ids, messageId, metadata, referenceTaskIds }: Outgoing): Params => ({
+const userMessage = ({ content, files, ids, messageId, metadata, referenceTaskIds }: Outgoing): Params => ({
   role: "ROLE_USER",
   messageId,
-  parts: [typeof content === "string" ? { text: content } : { data: content, mediaType: "application/json" }],
+  parts: [
+    typeof content === "string" ? { text: content } : { data: content, mediaType: "application/json" },
+    ...files.map(({ data, mediaType, name }) => ({ raw: data, filename: name, mediaType }))
+  ],
   ...(ids.taskId !== null && { taskId: ids.taskId }),
   ...(ids.contextId !== null && { contextId: ids.contextId }),
   ...(referenceTaskIds.length > 0 && { referenceTaskIds }),

@@ -1,5 +1,5 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import type { RemoteIds } from "@bowline/runtime/remote/PeerClient"
+import type { RemoteIds, SentFile } from "@bowline/runtime/remote/PeerClient"
 import type { Result, Schema } from "effect"
 import type { Task } from "../task/Task.ts"
 import type { Update } from "../task/Update.ts"
@@ -10,6 +10,8 @@ export type Params = { readonly [key: string]: Schema.Json }
 export interface Outgoing {
   readonly messageId: string
   readonly content: string | Params
+  /** They follow the content. */
+  readonly files: ReadonlyArray<SentFile>
   readonly ids: RemoteIds
   readonly referenceTaskIds: ReadonlyArray<string>
   readonly metadata: Params

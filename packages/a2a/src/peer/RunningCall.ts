@@ -60,9 +60,11 @@ const outgoing = (
   { call: { agent, route, skill }, link }: Pick<RunningCall, "call" | "link">,
   ids: RemoteIds,
   messageId: string,
-  data: string | Params
+  data: string | Params,
+  files: Outgoing["files"] = []
 ): Outgoing => ({
   messageId,
+  files,
   content: typeof data === "string" || !link.takesTextOnly(skill.id) ? data : JSON.stringify(data),
   ids,
   referenceTaskIds: agent.reference_task_ids ?? [],
@@ -72,9 +74,9 @@ const outgoing = (
 
 /** The first message of a call. */
 const firstMessage = (running: RunningCall): Outgoing => {
-  const { input, skill, taskId } = running.call
+  const { files, input, skill, taskId } = running.call
   const words = skill.input_schema === undefined ? input["input"] : undefined
-  return outgoing(running, running.ids, taskId, typeof words === "string" ? words : input)
+  return outgoing(running, running.ids, taskId, typeof words === "string" ? words : input, files)
 }
 
 const isObject = Schema.is(Schema.Record(Schema.String, Schema.Json))

@@ -43,7 +43,10 @@ export class Files extends Context.Service<
       E | FileRefused | NotFound | StorageError
     >
     /** The bytes of a file, or of a part of it. It fails with `NotFound` if the file is deleted meanwhile. */
-    readonly content: (file: StoredFile, range?: ByteRange) => Stream.Stream<Uint8Array, NotFound | StorageError>
+    readonly content: (
+      file: Pick<StoredFile, "bytes" | "file_id">,
+      range?: ByteRange
+    ) => Stream.Stream<Uint8Array, NotFound | StorageError>
   }
 >()("@bowline/runtime/file/Files") {
   static readonly layer = Layer.effect(

@@ -6,14 +6,22 @@ import { FilesConfig } from "../config/FilesConfig.ts"
 import { FileFetch, type Fetched, fetchTimeout } from "../file/FileFetch.ts"
 import { Files } from "../file/Files.ts"
 import { referenceOf } from "../file/QuestionFiles.ts"
-import type { ReceivedFile } from "../remote/PeerClient.ts"
+import type { ReceivedFile, SentFile } from "../remote/PeerClient.ts"
 import { FileStore } from "../store/FileStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import * as FileArguments from "../tool/FileArguments.ts"
+import type { TaskCall, Tool, ToolInput } from "../tool/Tool.ts"
 import type { PlanRun } from "./PlanRun.ts"
 
 /** How many files of the session the model is told of, and how many it may look at again. */
 const listed = 50
 const atMost = 10_000
+
+/** Bytes of all files that go with one call. */
+const maxSent = 8_388_608
+
+/** The type that says nothing of a file. */
+const anyType = "application/octet-stream"
 
 /** What became of a file that a tool gave: it is stored, or not, and the line says which. */
 export interface Kept {
@@ -29,6 +37,13 @@ export interface PlanFiles {
   readonly hasAny: () => boolean
   /** Stores a file that a tool gave, as one of the session. */
   readonly keep: (file: ReceivedFile) => Effect.Effect<Kept>
+  /** Says what is wrong with the files that the arguments of a call name, if anything. Tools that this process runs look for files themselves. */
+  readonly problem: (tool: Tool, input: ToolInput) => Effect.Effect<string | undefined, StorageError>
+  /** What a call is sent with. Undefined where a file is gone. */
+  readonly sentWith: (
+    tool: Tool,
+    input: ToolInput
+  ) => Effect.Effect<Pick<TaskCall, "files" | "input"> | undefined, StorageError>
   /** A file of the session. */
   readonly find: (id: string) => Effect.Effect<FileReference | undefined, StorageError>
 }
@@ -81,6 +96,18 @@ export const make = Effect.gen(function* () {
       return { file: reference, line: fileLine(reference) }
     })
 
+    const find: PlanFiles["find"] = (id) =>
+      Effect.map(store.ofSession(session_id, atMost), (all) => {
+        const found = all.find(({ file_id }) => file_id === id)
+        return found === undefined ? undefined : referenceOf(found)
+      })
+    const argumentsOf = ({ inputSchema, kind }: Tool, input: ToolInput) =>
+      kind === "peer" || kind === "mcp" ? FileArguments.find(inputSchema, input) : []
+    const read = Effect.fnUntraced(function* (file: FileReference) {
+      const pieces = yield* Stream.runCollect(files.content(file))
+      return Buffer.concat(Array.from(pieces)).toString("base64")
+    })
+
     const result: PlanFiles = {
       listed: known,
       hasAny: () => hasAny,
@@ -93,11 +120,41 @@ export const make = Effect.gen(function* () {
             })
           )
         ),
-      find: (id) =>
-        Effect.map(store.ofSession(session_id, atMost), (all) => {
-          const found = all.find(({ file_id }) => file_id === id)
-          return found === undefined ? undefined : referenceOf(found)
-        })
+      problem: Effect.fnUntraced(function* (tool, input) {
+        let bytes = 0
+        for (const { id, isBase64, mediaType, path } of argumentsOf(tool, input)) {
+          const file = yield* find(id)
+          const at = `input.${path.join(".")}`
+          if (file === undefined)
+            return `${at}: Expected the id of a file of this conversation, which begins with file_`
+          if (mediaType !== undefined && mediaType !== anyType && mediaType !== file.media_type) {
+            return `${at}: Expected a file of type ${mediaType}, and ${file.name} is ${file.media_type}`
+          }
+          if (tool.kind === "mcp" && !isBase64) {
+            return `${at}: The server wants a URL of the file, which this gateway does not give. A schema with contentEncoding base64 gets its bytes`
+          }
+          bytes += file.bytes
+        }
+        return bytes > maxSent
+          ? `The files of a call may have ${maxSent} bytes together, and these have ${bytes}`
+          : undefined
+      }),
+      sentWith: Effect.fnUntraced(
+        function* (tool, input) {
+          const sent: Array<SentFile> = []
+          const contents: Array<readonly [FileArguments.FileArgument, string]> = []
+          for (const argument of argumentsOf(tool, input)) {
+            const file = yield* find(argument.id)
+            if (file === undefined) return undefined
+            const data = yield* read(file)
+            if (tool.kind === "mcp") contents.push([argument, data])
+            else sent.push({ mediaType: file.media_type, name: file.name, data })
+          }
+          return { input: FileArguments.withContents(input, contents), ...(sent.length > 0 && { files: sent }) }
+        },
+        Effect.catchTag("NotFound", () => Effect.undefined)
+      ),
+      find
     }
     return result
   })

@@ -279,7 +279,7 @@ export class StepLoop {
       timeoutMs: Duration.toMillis(config.toolTimeout),
       admit,
       store,
-      keep: files.keep
+      files
     })
     const results = loop.results(
       parts,

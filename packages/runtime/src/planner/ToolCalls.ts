@@ -52,6 +52,14 @@ const shownArtifact = (
   }
 }
 
+const gone = "The call was not made: a file that it names was deleted"
+const withoutFile: StoredResult = {
+  state: "invalid",
+  content: gone,
+  error: { code: "invalid", message: gone },
+  isUnsent: true
+}
+
 const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult => {
   const within = Duration.format(Duration.millis(limit))
   const message = isMade
@@ -78,8 +86,8 @@ export interface Options {
   readonly store: PlanStore["Service"]
   /** Waits until a call may be made, and refuses it if it may not. */
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
-  /** Stores what calls give. */
-  readonly keep: PlanFiles["keep"]
+  /** Stores what calls give, and gives them the files that they name. */
+  readonly files: PlanFiles
 }
 
 /** A result as the model gets it, with the files that it has given. */
@@ -112,7 +120,7 @@ class StepCalls {
   /** Makes a call once it may be made, or refuses it, and gives its result to the model. */
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
-    const prepared = yield* this.#options.admit(run, call)
+    const prepared = yield* this.#withFiles(yield* this.#options.admit(run, call))
     const made = run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
     const isOfClient = prepared._tag !== "Refused" && prepared.tool.kind === "client"
     const result = yield* isOfClient && this.#turns !== undefined ? this.#turns.withPermit(made) : made
@@ -121,6 +129,15 @@ class StepCalls {
     if (stage === "approval" || stage === "client") run.given.journal.append([run.progressed(stage)], [])
     return result
   })
+
+  /** Refuses a call whose arguments name files that it cannot get. */
+  #withFiles(call: Prepared): Effect.Effect<Prepared, StorageError> {
+    if (call._tag !== "Ready") return Effect.succeed(call)
+    const { input, part, tool } = call
+    return Effect.map(this.#options.files.problem(tool, input), (message): Prepared =>
+      message === undefined ? call : { _tag: "Refused", part, tool, state: "invalid", input, message }
+    )
+  }
 
   readonly #make = Effect.fnUntraced(function* (this: StepCalls, admitted: Prepared, place: Place) {
     const prepared = CallEffect.keyed(this.#run, admitted)
@@ -203,15 +220,17 @@ class StepCalls {
     const left = isAtClient ? limit : inTime
     const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
     let hasArtifact = false
-    const files = new CallFiles(part.task_id, this.#options.keep, (event) => this.#show(seen, event))
+    const files = new CallFiles(part.task_id, this.#options.files.keep, (event) => this.#show(seen, event))
     tasks.resume(part.task_id)
     if (left <= 0) {
       const late = { ...timedOut(tool, limit, prepared._tag === "Begun"), isUnsent: true }
       return this.#answer(prepared, did, late, yield* Clock.currentTimeMillis, this.#effectOf(late, prepared))
     }
+    const sent = yield* this.#options.files.sentWith(tool, input)
+    if (sent === undefined) return this.#answer(prepared, did, withoutFile, yield* Clock.currentTimeMillis)
     const time = new CallTime(left)
     const call = tool.call({
-      input,
+      ...sent,
       asked: wait?.kind === "answer" ? wait : undefined,
       ask: (question) => place.leave(time.stop(this.#ask(prepared, question, () => limit - time.left))),
       taskId: part.task_id,

@@ -32,6 +32,13 @@ export const routeHeaders = ({ hops, via }: Route): Readonly<Record<string, stri
   "x-bowline-via": via.join(",")
 })
 
+/** A file that goes with a call: its bytes in base64. */
+export interface SentFile {
+  readonly mediaType: string
+  readonly name: string
+  readonly data: string
+}
+
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key, unless it has another one. `input` has matched the skill's schema. */
 export interface PeerCall {
   readonly agent: Agent
@@ -39,6 +46,8 @@ export interface PeerCall {
   readonly taskId: TaskId
   readonly idempotencyKey?: string | undefined
   readonly input: { readonly [key: string]: Schema.Json }
+  /** The files that the input names: each is a part of the message. */
+  readonly files?: ReadonlyArray<SentFile> | undefined
   /** The remote task that this call continues: one that its peer handed back to an earlier call of the session. */
   readonly continues: RemoteIds | null
   /** The remote task that this call started in an earlier process. The client sends no new message; it asks the peer for this task. */

@@ -2,7 +2,7 @@ import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEv
 import type { TaskId, TaskState, ToolEffect, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
 import type { FileReference } from "@bowline/domain/session/Message"
-import type { OpenTask, PeerEvent, ReceivedFile } from "../remote/PeerClient.ts"
+import type { OpenTask, PeerEvent, ReceivedFile, SentFile } from "../remote/PeerClient.ts"
 import type { KnownToolId, Settlement } from "../store/InboxStore.ts"
 
 /** A JSON Schema of 2020-12, or of draft-07 or 2019-09 where its `$schema` says so. */
@@ -39,6 +39,8 @@ export interface TaskCall {
   readonly idempotencyKey?: string | undefined
   /** The input has matched the tool's schema. */
   readonly input: ToolInput
+  /** The files that the input names, for a tool that gets them beside it. */
+  readonly files?: ReadonlyArray<SentFile> | undefined
   /** The remote task that this call started in an earlier process. The tool waits for it, and starts nothing. */
   readonly resumes?: OpenTask | undefined
   /** Whether it goes on with no task that its peer has handed back to an earlier call: that one was to do something else. */
