@@ -29,18 +29,19 @@ const toJavaScript = (file) => {
   return code.replaceAll(/ +$/gm, "")
 }
 
+/** A map without what nobody reads of it: whose it is, its name says already. */
+const mapOf = (source, mappings) => ({ version: 3, sources: [source], names: [], mappings })
+
 /** Since the columns are the same, a map of the lines is enough. */
-const mapOf = (file, source, code) => {
-  const lines = code.split("\n").length
-  return { version: 3, file, sources: [source], names: [], mappings: `AAAA${";AACA".repeat(lines - 1)}` }
-}
+const mappingsOf = (code) => `AAAA${";AACA".repeat(code.split("\n").length - 1)}`
 
 const write = (folder, source) => {
   const path = join(folder, "dist", source.replace(/\.ts$/, ".js"))
   const name = path.slice(dirname(path).length + 1)
   const code = toJavaScript(join(folder, "src", source))
   writeFileSync(path, `${code}//# sourceMappingURL=${name}.map\n`)
-  writeFileSync(`${path}.map`, JSON.stringify(mapOf(name, relative(dirname(path), join(folder, "src", source)), code)))
+  const map = mapOf(relative(dirname(path), join(folder, "src", source)), mappingsOf(code))
+  writeFileSync(`${path}.map`, JSON.stringify(map))
 }
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -91,9 +92,8 @@ const linesOf = (mappings) => {
 /** The map of a declaration names its source from where it was written, which is not where it is read. */
 const moveMap = (folder, map) => {
   const [path, source] = [join(folder, "dist", map), join(folder, "src", map.replace(/\.d\.ts\.map$/, ".ts"))]
-  const { mappings, ...content } = JSON.parse(readFileSync(path, "utf8"))
-  const moved = { ...content, sources: [relative(dirname(path), source)], mappings: linesOf(mappings) }
-  writeFileSync(path, JSON.stringify(moved))
+  const { mappings } = JSON.parse(readFileSync(path, "utf8"))
+  writeFileSync(path, JSON.stringify(mapOf(relative(dirname(path), source), linesOf(mappings))))
 }
 
 const finish = (one) => {
