@@ -167,10 +167,11 @@ export class PlanTasks {
       remote_context_id: null,
       isKnown: () => false
     })
-    this.#journal.append(
-      [{ _tag: "TaskStarted", ...task, at: fromMillis(now) }, ...also],
-      [{ event: "task.started", data: { task_id, tool, kind, agent: task.agent, skill, input, ...agent } }]
-    )
+    const changes: ReadonlyArray<PlanChange> = [{ _tag: "TaskStarted", ...task, at: fromMillis(now) }, ...also]
+    const data = { task_id, tool, kind, agent: task.agent, skill, input, ...agent }
+    // An append may be written at once. What is refused is stored with its end, or not at all: nobody would end it behind a crash.
+    if (task.state === "running") this.#journal.append(changes, [{ event: "task.started", data }])
+    else this.#journal.defer(changes, [{ event: "task.started", data }])
   }
 
   /** The peer has named the task; nulls say that it has not received it. */

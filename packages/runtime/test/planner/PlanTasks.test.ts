@@ -1,99 +1,65 @@
-import { callTool, say } from "@bowline/testing/provider/Turn"
-import { wait } from "@bowline/testing/http/Move"
-import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
+import { TaskId, type TaskState } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
-import { bob, names } from "../plan/Bob.ts"
+import { Effect } from "effect"
+import { PlanTasks, type TaskStart } from "../../src/planner/PlanTasks.ts"
+import { Journal } from "../../src/stream/Journal.ts"
+import { LivePlan } from "../../src/stream/LivePlan.ts"
 
-describe("PlanTasks", () => {
-  it.effect("reports nothing about a task that has ended, though its call runs on", () =>
-    Effect.gen(function* () {
-      const { frames } = yield* post({ question: "?", agents: [bob], preferences: { tool_timeout_ms: 1_000 } })
-      const reading = yield* Effect.forkChild(readAll(frames))
-      yield* pass("6 seconds")
-      const events = yield* Fiber.join(reading)
-      assert.strictEqual(single(events, "task.finished").state, "timed-out")
-      assert.deepStrictEqual(
-        all(events, "task.progress").map(({ message }) => message),
-        ["in time"]
-      )
-      assert.notInclude(names(events), "task.artifact")
-      assert.strictEqual(single(events, "final").text, "done")
-    }).pipe(
-      Effect.provide(
-        layer({
-          script: [[callTool("bob_ask", { input: "hi" })], [wait("4 seconds"), say("done")]],
-          peers: {
-            call: (_, onEvent) =>
-              onEvent({ _tag: "Progress", state: "working", message: "in time" }).pipe(
-                Effect.andThen(Effect.sleep("2 seconds")),
-                Effect.andThen(onEvent({ _tag: "Progress", state: "working", message: "too late" })),
-                Effect.andThen(
-                  onEvent({ _tag: "Artifact", content: "too late", mediaType: "text/plain", verified: "unknown" })
-                ),
-                Effect.as({ state: "completed" as const, content: "too late", verified: "unknown" as const }),
-                Effect.uninterruptible
-              )
-          }
-        })
-      ),
-      Effect.scoped
+const task_id = TaskId.make("2".repeat(36))
+const agent = { agent_did: null, agent_did_source: null }
+
+/** The calls of a plan whose writer has nothing else to do: it takes at once what is appended. */
+const make = Effect.map(Effect.scope, (scope) => {
+  const ignore = () => undefined
+  const commits: Array<ReadonlyArray<string>> = []
+  const journal = new Journal({
+    plan: { plan_id: PlanId.make(`plan_${"1".repeat(36)}`), session_id: SessionId.make(`session_${"0".repeat(36)}`) },
+    guard: { _tag: "Held", fence: 1 },
+    head: { seq: 0, at: "2026-01-02T03:04:05.678Z" },
+    gist: undefined,
+    live: new LivePlan(scope, ignore),
+    notify: (source) => {
+      const taken = source.take("2026-01-02T03:04:05.679Z")
+      if (taken === undefined) return
+      commits.push(taken.commit.changes.map(({ _tag }) => _tag))
+      taken.stored(false)
+    },
+    onStopped: ignore,
+    seen: 0,
+    onBehind: ignore
+  })
+  const tasks = new PlanTasks({ journal, uuid: () => "3".repeat(36), isOverdue: () => false, measureCall: ignore })
+  const start = (state: TaskStart["state"]) =>
+    tasks.start(
+      { task_id, tool: "pay", kind: "local", agent: null, endpoint: null, skill: null, input: {}, state },
+      false,
+      agent,
+      [],
+      0
     )
+  const finish = (state: TaskState) => tasks.finish(task_id, { state, result: "" }, "", 1)
+  return { commits, start, finish }
+})
+
+describe("a call", () => {
+  it.effect("that is refused is stored with its end: a crash leaves both or none", () =>
+    Effect.gen(function* () {
+      const { commits, finish, start } = yield* make
+      start("rejected")
+      finish("rejected")
+      assert.deepStrictEqual(commits, [["TaskStarted", "TaskFinished", "MessageAppended"]])
+    }).pipe(Effect.scoped)
   )
 
-  for (const told of [true, false]) {
-    it.effect(`shows what the model reads: ${told ? "an artifact, once" : "the bare message of a peer"}`, () =>
-      Effect.gen(function* () {
-        const { frames } = yield* post({ question: "?", agents: [bob] })
-        const { content, media_type, name, verified } = single(yield* readAll(frames), "task.artifact")
-        assert.deepStrictEqual([content, media_type, verified], ["a knot", "text/plain", "unknown"])
-        assert.strictEqual(name, told ? "knots" : undefined)
-      }).pipe(
-        Effect.provide(
-          layer({
-            script: [[callTool("bob_ask", { input: "hi" })], [say("done")]],
-            peers: {
-              call: (_, onEvent) =>
-                (told
-                  ? onEvent({
-                      _tag: "Artifact",
-                      content: "a knot",
-                      mediaType: "text/plain",
-                      verified: "unknown",
-                      name: "knots"
-                    })
-                  : Effect.void
-                ).pipe(Effect.as({ state: "completed" as const, content: "a knot", verified: "unknown" as const }))
-            }
-          })
-        ),
-        Effect.scoped
-      )
-    )
-  }
-
-  it.effect("makes no call whose time was over before it could leave", () => {
-    let calls = 0
-    return Effect.gen(function* () {
-      const { frames } = yield* post({ question: "?", agents: [bob], preferences: { tool_timeout_ms: 1_000 } })
-      const reading = yield* Effect.forkChild(readAll(frames))
-      yield* pass("3 seconds")
-      const end = single(yield* Fiber.join(reading), "task.finished")
-      assert.deepInclude(end, { state: "timed-out" })
-      assert.match(end.error?.message ?? "", /was not called/)
-      assert.strictEqual(calls, 0)
-    }).pipe(
-      Effect.provide(
-        layer({
-          script: [[callTool("bob_ask", { input: "hi" })], [say("done")]],
-          peers: {
-            discover: () => Effect.as(Effect.sleep("2 seconds"), { skills: [], did: null }),
-            call: () =>
-              Effect.sync(() => ({ state: "completed" as const, content: `${++calls}`, verified: "unknown" as const }))
-          }
-        })
-      ),
-      Effect.scoped
-    )
-  })
+  it.effect("that is made is stored before it leaves", () =>
+    Effect.gen(function* () {
+      const { commits, finish, start } = yield* make
+      start("running")
+      assert.deepStrictEqual(commits, [["TaskStarted"]])
+      finish("completed")
+      assert.deepStrictEqual(commits.slice(1), [["TaskFinished", "MessageAppended"]])
+    }).pipe(Effect.scoped)
+  )
 })
