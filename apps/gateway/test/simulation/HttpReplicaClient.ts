@@ -31,7 +31,9 @@ const Calls = Schema.Array(
   Schema.Struct({
     plan_id: PlanId,
     task_id: TaskId,
-    kind: Schema.optionalKey(Schema.Literals(["approval", "result", "answer"]))
+    kind: Schema.optionalKey(Schema.Literals(["approval", "result", "answer"])),
+    tool: Schema.NullOr(Schema.String),
+    input: Schema.Json
   })
 )
 const Approvals = Schema.fromJsonString(Schema.Struct({ approvals: Schema.Array(PendingApproval) }))
@@ -172,8 +174,8 @@ const clientOf = (
       Effect.gen(function* () {
         const text = yield* textOf(yield* ask({ path: "/waiting?limit=100" }))
         const { waiting } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
-        return waiting.flatMap(({ kind, plan_id, task_id }) =>
-          plan_id === plan && kind !== undefined && kind !== "approval" ? [{ task_id, type: kind }] : []
+        return waiting.flatMap(({ input, kind, plan_id, task_id, tool }) =>
+          plan_id === plan && kind !== undefined && kind !== "approval" ? [{ task_id, type: kind, tool, input }] : []
         )
       }).pipe(Effect.scoped),
     give: (plan, gift, key) => Effect.asVoid(enter(plan, entryOf(gift), key)),

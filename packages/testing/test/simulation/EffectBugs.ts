@@ -111,6 +111,20 @@ export const effectBugs: Readonly<Record<string, Bug>> = {
       acts: [{ _tag: "Decide", at: 5_000, replica: 0, approves: true }]
     })
   },
+  "a claim of what a caller does itself that is freed when its wait is over": {
+    overrides: freedAtTimeout,
+    rule: "effects",
+    seeds: [675],
+    scenario: scenarioOf({
+      ...paying("p0", { tool: "app_pay" }, { tool: "app_pay" }),
+      waitMs: 3_000,
+      acts: [
+        { _tag: "Give", at: 1_000, replica: 0, number: 20, becomes: "lost" },
+        { _tag: "Give", at: 6_000, replica: 0, number: 21 },
+        { _tag: "Decide", at: 6_000, replica: 0, approves: true }
+      ]
+    })
+  },
   "an effect of a caller that counts in its session": {
     overrides: countedInSession,
     rule: "effects",

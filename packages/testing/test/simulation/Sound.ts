@@ -235,6 +235,7 @@ export const sound: Observed = {
       named: undefined
     }
   ],
+  paid: [],
   said: [],
   answers: [],
   given: [],

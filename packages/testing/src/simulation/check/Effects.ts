@@ -23,20 +23,25 @@ export const intentsOf = (observed: Observed): ReadonlyMap<string, string> => {
   return intents
 }
 
+type Paying = Pick<ObservedCall, "began" | "key" | "payment" | "plan" | "task_id" | "tool">
+
+/** The calls that tools got, and those that callers have made themselves. */
+const madeOf = ({ calls, paid }: Observed): ReadonlyArray<Paying> => [...calls, ...paid]
+
 /** What the bank got, by what it was to do once. */
-const byEffect = (observed: Observed): ReadonlyMap<string, ReadonlyArray<ObservedCall>> => {
+const byEffect = (observed: Observed): ReadonlyMap<string, ReadonlyArray<Paying>> => {
   const payerOf = payersOf(observed)
-  const known = new Map<string, Array<ObservedCall>>()
-  for (const call of observed.calls) {
+  const known = new Map<string, Array<Paying>>()
+  for (const call of madeOf(observed)) {
     const effect = Bank.effectIdOfCall(call, payerOf)
     if (effect !== undefined) known.set(effect, [...(known.get(effect) ?? []), call])
   }
   return known
 }
 
-const isPaidOnce = (effect: string, calls: ReadonlyArray<ObservedCall>): ReadonlyArray<string> => {
+const isPaidOnce = (effect: string, calls: ReadonlyArray<Paying>): ReadonlyArray<string> => {
   // A call that is made again by itself is the same one.
-  const first = new Map<string, ObservedCall>()
+  const first = new Map<string, Paying>()
   for (const call of calls) if (Bank.isPaid(call) && !first.has(call.task_id)) first.set(call.task_id, call)
   const paid = Array.from(first.values())
   const keys = paid.map(({ began, key }) => `${key} at ${seconds(began.at)}`)
@@ -47,7 +52,7 @@ const isPaidOnce = (effect: string, calls: ReadonlyArray<ObservedCall>): Readonl
 const keysAreTheirOwn = (known: ReturnType<typeof byEffect>): ReadonlyArray<string> => {
   const owners = new Map<string, string>()
   return Array.from(known).flatMap(([effect, calls]) => {
-    const keys = new Set(calls.map(({ payment }) => payment?.key ?? ""))
+    const keys = new Set(calls.flatMap(({ payment }) => payment?.key ?? []))
     const taken = Array.from(keys).flatMap((key) => {
       const owner = owners.get(key) ?? effect
       owners.set(key, owner)
@@ -60,6 +65,7 @@ const keysAreTheirOwn = (known: ReturnType<typeof byEffect>): ReadonlyArray<stri
 /** A call that is told to repeat an earlier one is of the same effect, and was not made; the bank has done the earlier one. */
 const repeatsAreTrue = (observed: Observed): ReadonlyArray<string> => {
   const intents = intentsOf(observed)
+  const made = madeOf(observed)
   return observed.plans.flatMap((plan) =>
     eventsOf(plan).flatMap(({ data, event }) => {
       if (event !== "task.finished" || data.repeat_of === undefined) return []
@@ -67,8 +73,8 @@ const repeatsAreTrue = (observed: Observed): ReadonlyArray<string> => {
       const [own, earlier] = [intents.get(task_id), intents.get(repeat_of)]
       const what = `${named(plan)}: call ${task_id} is told to repeat ${repeat_of}`
       if (own === undefined || own !== earlier) return [`${what}, which is of ${earlier}, and not of ${own}`]
-      const isMade = observed.calls.some((call) => call.task_id === task_id)
-      const isDone = observed.calls.some((call) => call.task_id === repeat_of && Bank.isPaid(call))
+      const isMade = made.some((call) => call.task_id === task_id)
+      const isDone = made.some((call) => call.task_id === repeat_of && Bank.isPaid(call))
       return [...(isMade ? [`${what}, and was made`] : []), ...(isDone ? [] : [`${what}, which the bank has not done`])]
     })
   )

@@ -102,7 +102,9 @@ const areGivenOnce = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
     const stored = given.filter(({ accepted }) => accepted !== undefined)
     const entries = plan.inbox.filter(({ task_id, type }) => type === "result" && task_id === task)
     const end = ends.find(({ task_id }) => task_id === task)
-    const isTaken = end?.state === "completed" && stored.some(({ content }) => content === end.result)
+    const isTaken = stored.some(
+      ({ content, isError }) => end?.state === (isError ? "failed" : "completed") && content === end.result
+    )
     const what = `the result of call ${task}`
     return [
       ...(told.length > 1 ? [`${what} was accepted ${told.length} times`] : []),

@@ -146,10 +146,12 @@ const isResult = ({ began, ms, result }: ObservedCall, { ended, result: told, st
 
 /** Whether the caller has given the call this result, by then. */
 const isGiven = ({ given }: Observed, { ended, result, state, task_id }: Ended): boolean =>
-  state === "completed" &&
   given.some(
-    ({ accepted, content, task_id: task }) =>
-      task === task_id && content === result && (accepted?.order ?? Infinity) < ended.order
+    ({ accepted, content, isError, task_id: task }) =>
+      task === task_id &&
+      content === result &&
+      state === (isError ? "failed" : "completed") &&
+      (accepted?.order ?? Infinity) < ended.order
   )
 
 /** The tools that the gateway brings itself: nobody sees their calls. */
@@ -157,9 +159,11 @@ const ownTools: ReadonlySet<string> = new Set(["find_tools", "load_recipe", "wai
 
 const isOfClient = ({ tool }: Ended): boolean => clientTools.some(({ name }) => name === tool)
 
-/** The writes with which the call has begun to wait for somebody. */
+/** The writes with which the call has begun to wait for somebody, once it was to be made. */
 const waitsOf = ({ commits }: Observed, { task_id }: Ended) =>
-  commits.filter(({ changes }) => changes.some((change) => change._tag === "WaitOpened" && change.task_id === task_id))
+  commits.filter(({ changes }) =>
+    changes.some((change) => change._tag === "WaitOpened" && change.task_id === task_id && change.kind !== "approval")
+  )
 
 const sessionOf = ({ plans }: Observed, { plan }: ObservedCall): string | undefined =>
   plans.find(({ name }) => name === plan)?.plan.session_id
@@ -203,9 +207,12 @@ const isTrue = (observed: Observed, plan: ObservedPlan, call: Ended, end: PlanEn
       return isOfTool || made.some(({ cancels }) => cancels.length > 0)
     case "timed-out": {
       if (hasExpired(observed, plan, call.task_id, call.ended)) return true
-      // Its time stands still while it waits: only the store can have taken it before that.
-      if (isOfClient(call)) return waitsOf(observed, call).length === 0 && isHindered(observed, plan, call)
       const isLate = call.ended.at - call.began.at >= limitOf(observed, plan) - slack
+      // Its time stands still while it waits: only the store can have taken it before that, or a call that does the same.
+      if (isOfClient(call)) {
+        const isStopped = isLate && hasRival(intentsOf(observed), call.task_id)
+        return waitsOf(observed, call).length === 0 && (isStopped || isHindered(observed, plan, call))
+      }
       return isOfTool || isLate || isStruck(observed, call) || isHindered(observed, plan, call)
     }
     default:
@@ -225,7 +232,9 @@ const isSlowWorld = ({ faults }: Observed): boolean =>
 const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): ReadonlyArray<string> => {
   const { began, ended, isNamed, key } = call
   if (isOfClient(call)) {
-    const by = expiresBy(observed, plan, began.at)
+    const [wait] = waitsOf(observed, call)
+    // A call that does the same may have to end first.
+    const by = expiresBy(observed, plan, wait?.at ?? began.at)
     return ended.at <= by
       ? []
       : [`call ${key} ends at ${seconds(ended.at)}, though its wait was over by ${seconds(by)}`]

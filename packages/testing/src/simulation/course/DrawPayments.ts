@@ -13,6 +13,7 @@ import type {
 import { payments } from "../world/Bank.ts"
 import { peerPayments } from "../world/Peers.ts"
 import { mcpPayments } from "../world/Servers.ts"
+import { clientPayments } from "../world/Tools.ts"
 
 /** What keeps the process that makes a payment from telling of it. */
 const drawTrouble = (random: SeededRandom, place: { readonly at: number; readonly replica: number }): Fault => {
@@ -93,6 +94,28 @@ const paying = (
   }
 }
 
+/** The caller makes some of these payments itself: it may do so twice, and not say what has become of it. */
+const payingItself = (
+  random: SeededRandom,
+  plan: ScenarioPlan,
+  waitMs: number,
+  replicas: number,
+  tool: string
+): ScenarioPlan => {
+  const gifts = times(random.int(2, 6), (number): CallerAct => ({
+    _tag: "Give",
+    at: random.int(100, 2 * waitMs),
+    replica: random.int(0, replicas - 1),
+    number: 20 + number,
+    ...(random.chance(40) && { becomes: random.pick(["refused", "lost", "lost"]) })
+  }))
+  const steps = plan.steps.map((step) => ({
+    ...step,
+    calls: step.calls.map((call) => (call.order !== undefined && random.chance(80) ? { ...call, tool } : call))
+  }))
+  return { ...plan, steps, acts: [...plan.acts, ...gifts] }
+}
+
 /**
  * In some scenarios plans pay, and several of them the same. How long somebody may take to look at the bank says the wall clock of the process:
  * nobody sets it there.
@@ -103,7 +126,12 @@ export const withPayments = (random: SeededRandom, scenario: Scenario): Scenario
   const pick = () => random.pick(["pay", ...names, ...names, ...mcpPayments, ...mcpPayments, ...peerPayments])
   const tools: Arrays.NonEmptyReadonlyArray<string> = random.chance(50) ? [pick()] : [pick(), pick()]
   const waitMs = random.int(5_000, 30_000)
-  const payer = (plan: ScenarioPlan) => paying(random, plan, tools, waitMs, scenario.replicas)
+  const own = random.of("own")
+  const ownTool = own.chance(30) ? own.pick(clientPayments) : undefined
+  const payer = (plan: ScenarioPlan) => {
+    const payer = paying(random, plan, tools, waitMs, scenario.replicas)
+    return ownTool === undefined ? payer : payingItself(own, payer, waitMs, scenario.replicas, ownTool)
+  }
   const plans = scenario.plans.map((plan) => (plan.only === undefined && random.chance(75) ? payer(plan) : plan))
   const [first] = plans
   // Somebody asks again.

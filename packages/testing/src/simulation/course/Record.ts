@@ -180,6 +180,7 @@ export const collect = (parts: Parts): Observed => {
       ...call,
       remote_task_id: learned.has(call.remote_task_id) ? call.remote_task_id : null
     })),
+    paid: world.paid,
     decisions: world.decisions,
     said: world.said,
     given: world.given,

@@ -2,7 +2,7 @@ import type { Decision } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Effect, Fiber } from "effect"
 import type { Cluster } from "./Cluster.ts"
-import type { Asked, Audience, ReplicaClient } from "./ReplicaClient.ts"
+import type { Asked, Audience, Gift, ReplicaClient, Waiting } from "./ReplicaClient.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { ObservedGiven, ObservedRequest, ObservedSaid } from "../scenario/Observed.ts"
 import * as Bank from "../world/Bank.ts"
@@ -14,6 +14,8 @@ import type { CallerAct, ScenarioCall, ScenarioPlan } from "../scenario/Scenario
 import { serversOf } from "../world/Servers.ts"
 import { clientTools } from "../world/Tools.ts"
 import { type Open, saidText, type World } from "../world/World.ts"
+
+type Give = Extract<CallerAct, { readonly _tag: "Give" }>
 
 /** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
 const vocabulary = Array.from({ length: 64 }, (_, index) => {
@@ -40,6 +42,11 @@ const skillCallOf = ({ key, ms, tool }: ScenarioCall) => {
   return { agent, skill, input: { input: JSON.stringify({ key, ms }) } }
 }
 
+const clientToolsOf = (plan: ScenarioPlan) => {
+  const tools = clientTools.filter(({ name }) => toolsOf(plan).includes(name))
+  return tools.length === 0 ? {} : { tools }
+}
+
 /** The body of the request for a plan. */
 const questionOf = (plan: ScenarioPlan) => ({
   question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
@@ -49,7 +56,7 @@ const questionOf = (plan: ScenarioPlan) => ({
     ...server,
     ...(plan.needsServers === true && { required: true })
   })),
-  ...(toolsOf(plan).some((tool) => clientTools.some(({ name }) => name === tool)) && { tools: clientTools }),
+  ...clientToolsOf(plan),
   ...(plan.only !== undefined && { call: skillCallOf(plan.only) }),
   preferences: {
     on_disconnect: plan.onDisconnect,
@@ -211,7 +218,9 @@ export class Caller {
     if (payer === undefined || order === undefined) return "reject"
     const effect = Bank.effectIdOf(tool, order, payer)
     const payerOf = (name: string) => database.createdAs(name)
-    const isDone = world.calls.some((call) => Bank.isPaid(call) && Bank.effectIdOfCall(call, payerOf) === effect)
+    const paid = [...world.calls, ...world.paid].filter((call) => Bank.isPaid(call))
+    const isDone = paid.some((call) => Bank.effectIdOfCall(call, payerOf) === effect)
+    world.lookUps.set(effect, world.moment().order)
     world.tell("caller", this.#plan.name, `looks at the bank: ${order} is ${isDone ? "paid" : "not paid"}`)
     return isDone ? "reject" : "approve"
   }
@@ -245,30 +254,50 @@ export class Caller {
     })
   }
 
+  /** Makes what the call pays, unless that was done, and says what the bank has made of it. Undefined: nobody may pay, or nobody tells. */
+  #pay(plan: PlanId, act: Give, { input, task_id, tool }: Waiting, asked: number): "done" | "refused" | undefined {
+    const { database, world } = this.#parts
+    const [order, payer] = [Bank.orderOf(input), database.created.get(plan)]
+    if (order === undefined || tool === null || payer === undefined) return "done"
+    const known = world.paid.find((paid) => paid.task_id === task_id)
+    if (known !== undefined) return known.payment.isRefused ? "refused" : "done"
+    // Somebody was told meanwhile that it was not done: this call may be over.
+    if ((world.lookUps.get(Bank.effectIdOf(tool, order, payer)) ?? 0) > asked) return undefined
+    const payment = { order, key: undefined, isRefused: act.becomes === "refused" }
+    world.paid.push({ key: task_id, plan: payer.name, task_id, tool, began: world.moment(), payment })
+    world.tell("caller", this.#plan.name, `pays ${order}${payment.isRefused ? ", which the bank refuses" : ""}`)
+    if (act.becomes === "lost") return undefined
+    return payment.isRefused ? "refused" : "done"
+  }
+
   /** Gives each call that waits for a result or an answer of this caller one of its own. */
-  #giveAll({ number, replica: place }: Extract<CallerAct, { readonly _tag: "Give" }>): Effect.Effect<void> {
+  #giveAll(act: Give): Effect.Effect<void> {
     const { cluster, world } = this.#parts
+    const { number, replica: place } = act
     return Effect.gen({ self: this }, function* () {
       const { plan } = this.#progress
       const { client } = yield* cluster.awaitUp(place)
       if (plan === undefined || client === undefined) return
+      const { order } = world.moment()
       const waiting = yield* Effect.orElseSucceed(client.waiting(plan), () => [])
       yield* Effect.forEach(
         waiting,
         (wait) => {
-          const content = `${wait.task_id} is ${number}`
+          const paid = this.#pay(plan, act, wait, order)
+          if (paid === undefined) return Effect.void
+          const { task_id, type } = wait
+          const gift: Gift = { task_id, type, content: `${task_id} is ${number}`, isError: paid === "refused" }
           const given: Open<ObservedGiven> = {
             ...world.moment(),
             plan_id: plan,
-            ...wait,
-            content,
+            ...gift,
             answer: "unknown",
             accepted: undefined
           }
           world.given.push(given)
           world.tell("caller", this.#plan.name, `gives ${number}`)
           return this.#untilAnswered("give", place, given, (client) =>
-            client.give(plan, { ...wait, content }, `give-${wait.task_id}-${number}`)
+            client.give(plan, gift, `give-${task_id}-${number}`)
           )
         },
         { concurrency: "unbounded", discard: true }

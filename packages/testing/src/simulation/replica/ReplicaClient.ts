@@ -52,16 +52,20 @@ export type Asked = Pick<PendingApproval, "input" | "tool" | "why">
 export interface Waiting {
   readonly task_id: TaskId
   readonly type: "result" | "answer"
+  readonly tool: string | null
+  readonly input: Schema.Json
 }
 
 /** What a caller gives a call that waits for it. */
-export interface Gift extends Waiting {
+export interface Gift extends Pick<Waiting, "task_id" | "type"> {
   readonly content: string
+  /** The caller's tool says that it has failed. */
+  readonly isError: boolean
 }
 
 /** The entry of a gift. */
-export const entryOf = ({ content, task_id, type }: Gift): ResultEntry | AnswerEntry =>
-  type === "result" ? { type, task_id, content } : { type, task_id, text: content }
+export const entryOf = ({ content, isError, task_id, type }: Gift): ResultEntry | AnswerEntry =>
+  type === "result" ? { type, task_id, content, ...(isError && { is_error: true }) } : { type, task_id, text: content }
 
 /**
  * How callers reach one replica. Its effects run in the world. `start` and `read` end when the gateway ends the stream; who interrupts
@@ -163,8 +167,8 @@ export const layerServices = ({ process, world }: Site) =>
         waiting: (plan) =>
           inside(
             Effect.map(inbox.waiting(anonymous, { plan }, { limit: 100 }), ({ items }) =>
-              items.flatMap(({ kind, task_id }) =>
-                kind === "result" || kind === "answer" ? [{ task_id, type: kind }] : []
+              items.flatMap(({ input, kind, task_id, tool }) =>
+                kind === "result" || kind === "answer" ? [{ task_id, type: kind, tool, input }] : []
               )
             )
           ),

@@ -148,12 +148,16 @@ export interface ObservedCall {
   readonly remote_task_id: string | null
 }
 
-/** What the bank sees of a call. `order`: what is paid; `key`: the idempotency key; `isRefused`: the bank says that it has done nothing. */
+/** What the bank sees of a call. `order`: what is paid; `key`: the idempotency key, which callers are not told; `isRefused`: the bank says that it has done nothing. */
 export interface ObservedPayment {
   readonly order: string
-  readonly key: string
+  readonly key: string | undefined
   readonly isRefused: boolean
 }
+
+/** A call of a tool that its caller runs itself, by which the caller has paid something. */
+export type ObservedPaid = Pick<ObservedCall, "key" | "plan" | "task_id" | "tool" | "began"> &
+  Required<Pick<ObservedCall, "payment">>
 
 /** A request that a provider got, and what it did. */
 export interface ObservedAttempt {
@@ -245,6 +249,8 @@ export interface ObservedGiven extends Moment {
   readonly task_id: TaskId
   readonly type: "result" | "answer"
   readonly content: string
+  /** The caller's tool says that it has failed. */
+  readonly isError: boolean
   readonly answer: ObservedSaid["answer"]
   /** When the store has accepted it, if it has. */
   readonly accepted: Moment | undefined
@@ -295,6 +301,7 @@ export interface Observed {
   readonly takeOvers: ReadonlyArray<ObservedTakeOver>
   readonly requests: ReadonlyArray<ObservedRequest>
   readonly calls: ReadonlyArray<ObservedCall>
+  readonly paid: ReadonlyArray<ObservedPaid>
   readonly decisions: ReadonlyArray<ObservedDecision>
   readonly said: ReadonlyArray<ObservedSaid>
   readonly given: ReadonlyArray<ObservedGiven>

@@ -35,8 +35,17 @@ export type CallerAct =
       readonly when: "boundary" | "now"
       readonly else: "ask" | "reject"
     }
-  /** Gives a result or an answer to all calls that wait for one of the caller. A second one is another one. */
-  | { readonly _tag: "Give"; readonly at: number; readonly replica: number; readonly number: number }
+  /**
+   * Gives a result or an answer to all calls that wait for one of the caller. A second one is another one. A payment that the caller makes itself is
+   * refused by the bank, or is made and its result given to nobody: what it `becomes` it stays, however often the caller gives it.
+   */
+  | {
+      readonly _tag: "Give"
+      readonly at: number
+      readonly replica: number
+      readonly number: number
+      readonly becomes?: "refused" | "lost"
+    }
   /**
    * Decides about all calls that wait. A second decision may be the other one. About a call that may have been made already decides whoever looks at
    * the bank.

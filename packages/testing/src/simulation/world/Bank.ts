@@ -1,5 +1,5 @@
 import type { ToolEffect } from "@bowline/domain/tool/TaskState"
-import { Option, Schema } from "effect"
+import { type Array as Arrays, Option, Schema } from "effect"
 import type { ObservedCall } from "../scenario/Observed.ts"
 
 /** The arguments of a payment: the order is an object, so that its members may stand in any order. `memo` is the same as the model wrote it. */
@@ -22,7 +22,7 @@ interface PaymentTool {
 }
 
 /** What must not be done twice, by the last part of the name of its tool: by a caller, or in a session. */
-export const payments: ReadonlyArray<PaymentTool> = [
+export const payments: Arrays.NonEmptyReadonlyArray<PaymentTool> = [
   { name: "pay", effect: { key: ["/order"], scope: "caller" }, isIdempotent: false },
   { name: "book", effect: { key: ["/order"], scope: "session" }, isIdempotent: false },
   { name: "refund", effect: { key: ["/order"], scope: "caller" }, isIdempotent: true }

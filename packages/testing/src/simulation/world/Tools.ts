@@ -1,6 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Effect, Exit, References } from "effect"
+import { Array as Arrays, Effect, Exit, References } from "effect"
 import * as Bank from "./Bank.ts"
 import type { Database } from "./Database.ts"
 import type { Open, World } from "./World.ts"
@@ -46,7 +47,13 @@ export const payments: ReadonlyArray<Tool> = Bank.payments.map(({ effect, isIdem
 }))
 
 /** The tools that a caller brings with its question, and runs itself: nobody but the caller gets their calls. */
-export const clientTools = [{ name: "page", description: "page", input_schema: inputSchema }]
+export const clientTools: ReadonlyArray<typeof ClientTool.Encoded> = [
+  { name: "page", description: "page", input_schema: inputSchema },
+  ...Bank.payments.map(({ effect, name }) => ({ name: `app_${name}`, input_schema: Bank.paymentSchema, effect }))
+]
+
+/** The names of those of them that pay. */
+export const clientPayments = Arrays.map(Bank.payments, ({ name }) => `app_${name}`)
 
 /** The same tool; each of its calls is noted. A call is known by its `key`, or else by its id. */
 export const noted = (world: World, database: Database, replica: string, tool: Tool): Tool => ({

@@ -11,6 +11,7 @@ import type {
   ObservedDecision,
   ObservedFault,
   ObservedGiven,
+  ObservedPaid,
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
@@ -54,6 +55,9 @@ export class World {
   readonly takeOvers: Array<Open<ObservedTakeOver>> = []
   readonly requests: Array<Open<ObservedRequest>> = []
   readonly calls: Array<Open<ObservedCall>> = []
+  readonly paid: Array<ObservedPaid> = []
+  /** When somebody has looked last at the bank whether this was done: orders of moments. */
+  readonly lookUps = new Map<string, number>()
   readonly decisions: Array<ObservedDecision> = []
   readonly said: Array<Open<ObservedSaid>> = []
   readonly given: Array<Open<ObservedGiven>> = []
