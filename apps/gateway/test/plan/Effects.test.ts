@@ -1,3 +1,4 @@
+import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { completes, produces, works } from "@bowline/testing/peer/Act"
@@ -6,7 +7,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { type Asked, question, results } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
-import { Config, ConfigProvider, Effect, Exit, Schedule, Scope } from "effect"
+import { Config, ConfigProvider, Console, Effect, Exit, Fiber, Schedule, Schema, Scope } from "effect"
 import { databases } from "./Databases.ts"
 import { get, start } from "./GatewayProcess.ts"
 
@@ -25,16 +26,26 @@ const schema = { type: "object", properties: { order: { type: "string" } } }
 const script = (asked: Asked) =>
   results(asked).length === 0 ? [callTool("bank_pay", { order: question(asked) })] : [say(results(asked).join())]
 
+/** The bank takes such an order, and tells of its task late: whoever dies meanwhile knows of none. */
+const isLate = (order: string) => order.includes("late")
+
+const lateAnswers =
+  (host: Host): Host =>
+  (request) =>
+    Effect.tap(host(request), isLate(request.body) ? Effect.sleep("3 seconds") : Effect.void)
+
 /** A bank whose payments take a while, a database, and a provider: what gateways share. */
 const shared = Effect.gen(function* () {
   const network = yield* Network
   const provider = yield* network.serve(yield* ChatHost.make(script))
-  const bank = yield* ScriptedPeer.serve({ acts: [works("300 millis"), produces("paid"), completes()] })
+  const late = Network.of({ serve: (host) => network.serve(lateAnswers(host)) })
+  const acts = [works("300 millis"), produces("paid"), completes()]
+  const bank = yield* Effect.provideService(ScriptedPeer.serve({ acts }), Network, late)
   const settings = yield* Effect.orDie(databases.postgres)
   const agent = { name: "bank", endpoint: `${bank.url}/`, dialect: "a2a-0.3" }
   const agents = [{ ...agent, skills: [{ id: "pay", input_schema: schema, effect: byOrder }] }]
-  const pay = (url: string, order: string) =>
-    get(url, "/plan", { question: order, agents, preferences: { approval: "never", on_disconnect: "continue" } })
+  const pay = (url: string, order: string, approval: "never" | "sensitive" = "never") =>
+    get(url, "/plan", { question: order, agents, preferences: { approval, on_disconnect: "continue" } })
   return {
     pay,
     environment: { ...settings, OPENAI_BASE_URL: `${provider.url}/v1`, OPENAI_API_KEY: "key", BOWLINE_LEASE_TTL: "2s" },
@@ -49,6 +60,20 @@ const shared = Effect.gen(function* () {
     })
   }
 }).pipe(Effect.provide(LoopbackNetwork.layer))
+
+const Waiting = Schema.Struct({
+  approvals: Schema.Array(Schema.Struct({ plan_id: Schema.String, task_id: Schema.String, why: Schema.String }))
+})
+
+/** Somebody who is asked whether an order was paid looks at the bank, which got all of them: it was. */
+const lookUp = (url: string) =>
+  Effect.gen(function* () {
+    const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(yield* get(url, "/approvals")))
+    for (const { plan_id, task_id, why } of approvals) {
+      assert.strictEqual(why, "maybe_done")
+      yield* get(url, `/plans/${plan_id}/approvals/${task_id}`, { decision: "reject" })
+    }
+  }).pipe(Effect.repeat(Schedule.spaced("50 millis")))
 
 const onceEach = (paid: ReadonlyMap<string, number>) => Array.from(paid.values()).every((count) => count === 1)
 
@@ -72,25 +97,53 @@ describe("effects on two gateways with one Postgres", () => {
     })
   )
 
-  it.live("are made once, though the one that makes them is killed in mid-call, and somebody asks again", () =>
-    Effect.gen(function* () {
-      const kills = yield* numberOf("BOWLINE_EFFECT_KILLS", 5)
-      const { environment, paid, pay } = yield* shared
-      const orders = Array.from({ length: kills }, (_, index) => `order-${index}`)
-      const first = yield* Scope.make()
-      const doomed = yield* Scope.provide(start(environment), first)
-      for (const order of orders) yield* Effect.forkScoped(Effect.exit(pay(doomed.url, order)))
-      yield* Effect.repeat(paid, { until: ({ size }) => size === kills, schedule: Schedule.spaced("10 millis") })
-      // It ends by SIGKILL, while the bank works at every payment.
-      yield* Scope.close(first, Exit.void)
-      const next = yield* start(environment)
-      const again = yield* Effect.forEach(orders, (order) => pay(next.url, order), { concurrency: "unbounded" })
-      for (const { final } of again) {
-        assert.match((final as { readonly text: string }).text, /paid|may have done the same|still runs/)
-      }
-      const counts = yield* paid
-      assert.strictEqual(counts.size, kills)
-      assert.isTrue(onceEach(counts), JSON.stringify([...counts]))
-    })
+  it.live(
+    "are made once, though those that make them are killed in mid-call, and somebody asks again",
+    () =>
+      Effect.gen(function* () {
+        const kills = yield* numberOf("BOWLINE_EFFECT_KILLS", 1)
+        const { environment, paid, pay } = yield* shared
+        const scope = yield* Effect.scope
+        const open = Effect.gen(function* () {
+          const own = yield* Scope.fork(scope)
+          return { own, ...(yield* Scope.provide(start(environment), own)) }
+        })
+        const told = { kills: 0, paid: 0, "maybe done": 0, "maybe done, and somebody was asked": 0, "not made": 0 }
+        let doomed = yield* open
+        for (; told.kills < kills; told.kills++) {
+          const orders = ["", "", "-late", "-late"].map((suffix, index) => `order-${told.kills}-${index}${suffix}`)
+          for (const order of orders) {
+            // A machine that has no time for it may not make a call.
+            const asking = Effect.repeat(pay(doomed.url, order), Schedule.spaced("1 second"))
+            yield* Effect.forkScoped(Effect.exit(asking))
+          }
+          const isThere = (counts: ReadonlyMap<string, number>) => orders.every((order) => counts.has(order))
+          yield* Effect.repeat(paid, { until: isThere, schedule: Schedule.spaced("10 millis") })
+          // It ends by SIGKILL, while the bank works at these payments, or has told nobody of them.
+          yield* Scope.close(doomed.own, Exit.void)
+          const next = yield* open
+          const looking = yield* Effect.forkChild(lookUp(next.url))
+          const again = yield* Effect.forEach(
+            orders,
+            (order, index) => pay(next.url, order, index % 2 === 0 ? "never" : "sensitive"),
+            { concurrency: "unbounded" }
+          )
+          yield* Fiber.interrupt(looking)
+          for (const { final } of again) {
+            const { text } = final as { readonly text: string }
+            if (text.includes("paid")) told.paid++
+            else if (text.includes("may have done the same")) told["maybe done"]++
+            else if (text.includes("rejected it")) told["maybe done, and somebody was asked"]++
+            else told["not made"]++
+          }
+          doomed = next
+        }
+        yield* Console.log(JSON.stringify(told))
+        const counts = yield* paid
+        assert.strictEqual(counts.size, 4 * kills)
+        assert.isTrue(onceEach(counts), JSON.stringify([...counts]))
+      }),
+    // For each kill that may be asked for.
+    6_000_000
   )
 })

@@ -24,13 +24,11 @@ const kill = Effect.fnUntraced(function* (
 ) {
   const kills = yield* Config.Int("BOWLINE_KILLS").pipe(Config.withDefault(byDefault))
   const seed = yield* Config.String("BOWLINE_KILL_SEED").pipe(Config.withDefault(`${yield* Random.nextInt}`))
-  const plans = yield* Config.option(Config.Int("BOWLINE_KILL_PLANS"))
-  const between = Option.match(plans, {
-    onNone: () => ({ least: 4, most: 6 }),
-    onSome: (plans) => ({ least: plans, most: plans })
-  })
+  const plans = Option.getOrUndefined(yield* Config.option(Config.Int("BOWLINE_KILL_PLANS")))
+  const recoveryMs = yield* Config.Int("BOWLINE_KILL_RECOVERY_MS").pipe(Config.withDefault(10_000))
+  const rounds = { least: plans ?? 4, most: plans ?? 6, recoveryMs }
   yield* Console.log(`${kills} kills of ${size}, BOWLINE_KILL_SEED=${seed}`)
-  const { play, spending, tally } = yield* Killing.make(seed, size, settings, left, between)
+  const { play, spending, tally } = yield* Killing.make(seed, size, settings, left, rounds)
   const problems: Array<string> = []
   for (let round = 0; tally.kills < kills; round++) {
     const found = yield* play(round)

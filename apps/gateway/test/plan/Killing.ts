@@ -13,10 +13,6 @@ import { join } from "node:path"
 import * as Processes from "./Processes.ts"
 import { sums } from "./SpentFrames.ts"
 
-const leaseMs = 1_000
-/** What the product takes at most to settle or resume what a process left, on top of the lease. */
-const recoveryMs = 10_000
-
 const PlanList = Schema.Struct({
   plans: Schema.Array(
     Schema.Struct({
@@ -56,15 +52,16 @@ const isOver = ({ state }: ListedPlan) => state !== "queued" && state !== "runni
 
 /**
  * Gateways that are killed while they run plans, `least` to `most` in a round, with a provider and peers that outlive them. `left` gives the
- * rows of the database that are not over.
+ * rows of the database that are not over. `recoveryMs` is what they take at most to settle or resume what a process left, on top of the lease, which is a tenth of it.
  */
 export const make = Effect.fnUntraced(function* (
   seed: string,
   size: number,
   settings: Readonly<Record<string, string>>,
   left: Effect.Effect<ReadonlyArray<string>>,
-  { least, most }: { readonly least: number; readonly most: number }
+  { least, most, recoveryMs }: { readonly least: number; readonly most: number; readonly recoveryMs: number }
 ) {
+  const leaseMs = recoveryMs / 10
   const scripts = new Map<string, ScriptedPlan>()
   const provider = yield* Effect.flatMap(
     ChatHost.make((asked) => turnOf(scripts, asked)),
@@ -83,7 +80,15 @@ export const make = Effect.fnUntraced(function* (
   const { living } = processes
   const tally = { kills: 0, plans: 0, entries: 0, completed: 0, interrupted: 0, neverHeard: 0, breaks: 0, slowestMs: 0 }
 
-  const getFrom = (path: string, body?: object) => Effect.flatMap(living, (url) => get(url, path, body))
+  /** What a gateway answers that has the time for it. */
+  const getFrom = (path: string, body?: object) =>
+    Effect.repeat(
+      Effect.flatMap(living, (url) => get(url, path, body)),
+      {
+        until: ({ code, retryable }) => code === undefined || retryable !== true,
+        schedule: Schedule.spaced("200 millis")
+      }
+    )
 
   /** Says something, as often as it takes to be heard. */
   const tell = (plan: string, entry: object, key?: string) =>
