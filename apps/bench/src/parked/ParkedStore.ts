@@ -39,16 +39,24 @@ export const openStore = async (url: string) => {
     /** Copies a plan with all its rows so many times. */
     copy: async ({ plan_id, task_id }: Original, copies: number, say: (made: number) => void) => {
       const names = Object.keys(tables) as ReadonlyArray<keyof typeof tables>
-      const rows = await Promise.all(names.map((table) => run<{ readonly row: string }>(rowsOf(table, plan_id))))
-      const named = rows.flat().flatMap(({ row }) => Array.from(row.matchAll(prefixed), ([, id = ""]) => id))
-      const ids = new Set([task_id, ...named])
-      const replaced = Array.from(ids).reduce((text, id) => `replace(${text}, '${id}', ${copied(id)})`, "o.row")
+      const rows = await Promise.all(
+        names.map(async (table) => {
+          const found = await run<{ readonly row: string }>(rowsOf(table, plan_id))
+          return found.map(({ row }) => ({ table, row }))
+        })
+      )
+      const all = rows.flat()
+      const named = all.flatMap(({ row }) => Array.from(row.matchAll(prefixed), ([, id = ""]) => id))
+      const ids = Array.from(new Set([task_id, ...named]))
       for (let first = 1; first <= copies; first += batch) {
         const last = Math.min(first + batch - 1, copies)
-        for (const table of names) {
+        for (const { row, table } of all) {
+          const text = `'${row.replaceAll("'", "''")}'`
+          const replaced = ids
+            .filter((id) => row.includes(id))
+            .reduce((sum, id) => `replace(${sum}, '${id}', ${copied(id)})`, text)
           await run(`insert into ${table} overriding user value
-select r.* from generate_series(${first}, ${last}) n, (${rowsOf(table, plan_id)}) o,
-  json_populate_record(null::${table}, ${replaced}::json) r`)
+select r.* from generate_series(${first}, ${last}) n, json_populate_record(null::${table}, ${replaced}::json) r`)
         }
         say(last)
       }
