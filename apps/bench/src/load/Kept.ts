@@ -25,7 +25,7 @@ interface Table {
 type Connection = Awaited<ReturnType<typeof connect>>["sql"]
 
 /** The rows of each table, and its bytes with its indexes and what is stored out of line. A partition counts as its table. */
-const tablesOf = async (sql: Connection): Promise<ReadonlyArray<Table>> => {
+export const tablesOf = async (sql: Connection): Promise<ReadonlyArray<Table>> => {
   const sizes = await Effect.runPromise(
     sql<Table>`
 select coalesce(parent.relname, c.relname) as name, sum(pg_total_relation_size(c.oid))::float8 as bytes,
@@ -47,6 +47,25 @@ const walOf = async (sql: Connection): Promise<number> => {
 
 const sum = (tables: ReadonlyArray<Table>, of: "rows" | "bytes"): number =>
   tables.reduce((total, table) => total + table[of], 0)
+
+/** The tables that have something, one a line, with what each plan keeps in them. */
+export const linesOf = (tables: ReadonlyArray<Table>): string =>
+  tables
+    .filter((table) => table.rows > 0 || table.bytes > 1)
+    .map((table) => `  ${table.name}: ${table.rows.toFixed(2)} rows, ${table.bytes.toFixed(0)} bytes`)
+    .join("\n")
+
+/** Waits until every plan that is over is sealed, for so many milliseconds at most. */
+export const allSealed = async (sql: Connection, ms = Infinity): Promise<void> => {
+  const until = performance.now() + ms
+  while (performance.now() < until) {
+    const [row] = await Effect.runPromise(
+      sql<{ readonly left: number }>`select count(distinct plan_id)::int as left from events`
+    )
+    if (row?.left === 0) return
+    await setTimeout(500)
+  }
+}
 
 /**
  * Asks for so many plans of 300 words, 100 at once, on an empty database. Gives what each keeps once it is sealed, by table, and how many replays
@@ -70,13 +89,7 @@ export const kept = async (
   const walBefore = await walOf(sql)
   say(`${plans} plans of ${words} words, ${atOnce} at once`)
   const streamed = await times(plans, atOnce, () => stream(gateway.url, agent, words))
-  for (;;) {
-    const [row] = await Effect.runPromise(
-      sql<{ readonly left: number }>`select count(distinct plan_id)::int as left from events`
-    )
-    if (row?.left === 0) break
-    await setTimeout(500)
-  }
+  await allSealed(sql)
   say("All of them are sealed")
   const wal = ((await walOf(sql)) - walBefore) / plans
   let different = 0
@@ -100,10 +113,7 @@ export const kept = async (
     text: `
 What a plan of ${words} words keeps, of ${plans} plans that were told ${atOnce} at once: rows ${limit(rows, rowsLimit)}, bytes ${limit(bytes, bytesLimit)} with its indexes, packed
 (\`vacuum full\`).
-${each
-  .filter((table) => table.rows > 0 || table.bytes > 1)
-  .map((table) => `  ${table.name}: ${table.rows.toFixed(2)} rows, ${table.bytes.toFixed(0)} bytes`)
-  .join("\n")}
+${linesOf(each)}
 Log of the server (WAL) until it is sealed: ${wal.toFixed(0)} bytes.
 Replays that differ from what was streamed: ${different} of ${plans}.`
   }

@@ -137,6 +137,7 @@ export const soak = async (postgres: Postgres, ms: number, rate: number | undefi
   await stop()
   const end = await settled(gateway, store, began)
   const withoutEnd = await store.withoutEnd()
+  const kept = await store.kept()
   const rows = judge(samples)
   const bad = Array.from(outcomes.keys()).filter((outcome) => /^(unsent|lost)/.test(outcome))
   const problems = [
@@ -158,6 +159,7 @@ ${ends.join(", ")}
 ${align([["", "first", "middle", "last", "growth of the second half"], ...rows.map(({ row }) => row)])}
 
 At rest again:${show(end)}
+${kept}
 ${problems.length === 0 ? "Nothing grew, every plan had its end, and nothing is left." : `NOT FINE: ${problems.join("; ")}.`}`
   }
 }

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import { allSealed, linesOf, tablesOf } from "../load/Kept.ts"
 import { connect } from "../process/PostgresServer.ts"
 
 /** What the database knows of a gateway. */
@@ -36,6 +37,14 @@ export const probe = async (url: string) => {
           ([row]) => row?.plans ?? 0
         )
       ),
+    /** What is kept of the average plan, by table, once all of them are sealed: without a vacuum, with room that is free. */
+    kept: async (): Promise<string> => {
+      await allSealed(sql, 180_000)
+      const tables = await tablesOf(sql)
+      const plans = tables.find(({ name }) => name === "plans")?.rows ?? 0
+      const each = tables.map(({ bytes, name, rows }) => ({ name, rows: rows / plans, bytes: bytes / plans }))
+      return `Kept of each of ${plans} plans, not packed:\n${linesOf(each)}`
+    },
     /** The connections of the gateway end in the middle of what they do. */
     cut: () => Effect.runPromise(sql`select pg_terminate_backend(pid) from pg_stat_activity where ${others}`),
     [Symbol.asyncDispose]: close

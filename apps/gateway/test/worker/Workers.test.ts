@@ -13,8 +13,10 @@ import { databases, newPostgres } from "../plan/Databases.ts"
 import { askForText, get, logged, start, toFrames } from "../plan/GatewayProcess.ts"
 import * as HandingOver from "../plan/HandingOver.ts"
 
-/** How many streams are open when a worker is killed. */
+/** How many workers there are, how many streams are open when one of them is killed, and how many callers ask while all of them are restarted. */
+const workers = Number(process.env["BOWLINE_WORKERS_TESTED"] ?? 2)
 const streams = Number(process.env["BOWLINE_WORKER_STREAMS"] ?? 24)
+const callers = 2 * workers
 
 const words = 40
 
@@ -31,12 +33,13 @@ const provider = providerOf((asked) => [
 
 const text = (url: string) => Effect.promise(async () => (await fetch(url)).text())
 
-/** When the processes of both workers started, as their metrics tell, once both listen. */
+/** When the processes of all workers started, as their metrics tell, once both listen. */
 const startTimes = (url: string) =>
   text(`${url}/metrics`).pipe(
     Effect.map((metrics) =>
-      ["1", "2"].map(
-        (place) => new RegExp(`^process_start_time_seconds{worker="${place}"} (\\S+)$`, "m").exec(metrics)?.[1]
+      Array.from(
+        { length: workers },
+        (_, place) => new RegExp(`^process_start_time_seconds{worker="${place + 1}"} (\\S+)$`, "m").exec(metrics)?.[1]
       )
     ),
     Effect.repeat({ while: (times) => times.includes(undefined), schedule: Schedule.spaced("50 millis") })
@@ -58,8 +61,8 @@ describe("bowline serve --workers", () => {
         until(isKilled.await),
         say(`word1 ${question(asked)} is whole`)
       ])
-      // Both workers find a database without tables.
-      const settings = { ...(yield* newPostgres), ...speaking, BOWLINE_WORKERS: "2" }
+      // All workers find a database without tables.
+      const settings = { ...(yield* newPostgres), ...speaking, BOWLINE_WORKERS: String(workers) }
       const gateway = yield* start({ ...settings, BOWLINE_LEASE_TTL: "2s" })
       const { pid, url } = gateway
       const before = yield* startTimes(url)
@@ -101,15 +104,15 @@ describe("bowline serve --workers", () => {
 
   it.live("restarts all of them on SIGHUP without one refused request", () =>
     Effect.gen(function* () {
-      const settings = { ...(yield* databases.postgres), ...(yield* provider), BOWLINE_WORKERS: "2" }
+      const settings = { ...(yield* databases.postgres), ...(yield* provider), BOWLINE_WORKERS: String(workers) }
       const gateway = yield* start({ ...settings, BOWLINE_SHUTDOWN_GRACE: "20s" })
       const { url } = gateway
       const before = yield* startTimes(url)
       let asked = 0
       let isOver = false
       // Each keeps its connections, as clients do.
-      const callers = yield* Effect.forEach(
-        Array.from({ length: 4 }),
+      const asking = yield* Effect.forEach(
+        Array.from({ length: callers }),
         () =>
           Effect.gen(function* () {
             while (!isOver) {
@@ -126,10 +129,10 @@ describe("bowline serve --workers", () => {
       // On a slow machine a caller has asked once by now.
       yield* Effect.repeat(
         Effect.sync(() => asked),
-        { until: (asked) => asked > 8, schedule: Schedule.spaced("20 millis") }
+        { until: (asked) => asked > 2 * callers, schedule: Schedule.spaced("20 millis") }
       )
       isOver = true
-      yield* Fiber.joinAll(callers)
+      yield* Fiber.joinAll(asking)
       assert.include((yield* Fiber.join(streamed)).join(""), "event: final")
       const after = yield* startTimes(url)
       for (const time of after) assert.notInclude(before, time)

@@ -1,10 +1,15 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, type Redacted, Ref, Schedule, Schema } from "effect"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import * as Given from "@bowline/testing/unstable/store/Given"
+import { Clock, Effect, Fiber, Layer, Redacted, Ref, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import { spawn } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { once } from "node:events"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { randomUUID } from "node:crypto"
+import { fileURLToPath } from "node:url"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlStore from "../../src/SqlStore.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
@@ -16,6 +21,9 @@ const starts = Number(process.env["BOWLINE_UPGRADES"] ?? 2)
 
 /** How many plans the database has that is measured. */
 const plans = Number(process.env["BOWLINE_UPGRADE_PLANS"] ?? 3_000)
+
+/** How many starts of the new version are killed before that. */
+const kills = Number(process.env["BOWLINE_UPGRADE_KILLS"] ?? 0)
 
 /** How many processes of the former version there are. */
 const writers = 6
@@ -93,6 +101,29 @@ const databaseOf = Effect.fnUntraced(function* ({ version }: StoryOf) {
   return url
 })
 
+/** Starts a process that migrates, and kills it after so many milliseconds. Says whether it was not done yet. */
+const killedStart = (url: Redacted.Redacted, ms: number) =>
+  Effect.promise(async () => {
+    const script = fileURLToPath(import.meta.resolve("./migrate.ts"))
+    const child = spawn(process.execPath, [script, Redacted.value(url)], { stdio: "inherit" })
+    const ended = once(child, "exit")
+    const killing = setTimeout(() => child.kill("SIGKILL"), ms)
+    await ended
+    clearTimeout(killing)
+    return child.signalCode === "SIGKILL"
+  })
+
+/** A plan that one of the new replicas writes, and reads: in its queue, running, and over. */
+const written = Effect.gen(function* () {
+  const held = yield* Given.createHeld({})
+  for (let seq = 2; seq < 20; seq++) {
+    yield* Given.write(held, [], [Given.row(seq, "text.delta", '{"step":1,"attempt":1,"delta":"knot "}')])
+  }
+  const at = fromMillis(yield* Clock.currentTimeMillis)
+  yield* Given.write(held, [Given.settled(Given.completed, at)], [Given.row(20, "done")])
+  assert.lengthOf(yield* Given.eventsOf(held, 0, 100), 20)
+})
+
 describe("a new version", () => {
   for (const story of stories) {
     it.live(
@@ -124,10 +155,21 @@ where not granted and a.application_name <> 'bowline' and a.datname = current_da
               Effect.andThen(Effect.sleep("2 millis")),
               Effect.forever
             )
-            const start = Layer.build(Layer.fresh(SqlStore.layerPostgres({ url, maxConnections: 2, sessionTtl })))
+            const replica = Effect.provide(
+              Effect.repeat(written, { times: 10 * kills }),
+              Layer.fresh(SqlStore.layerPostgres({ url, maxConnections: 2, sessionTtl }))
+            )
+            const interrupted = yield* Ref.make(0)
+            const start = Effect.gen(function* () {
+              for (let kill = 0; kill < kills; kill++) {
+                if (yield* killedStart(url, 1_500 + 1_000 * kill)) yield* Ref.update(interrupted, (count) => count + 1)
+              }
+              yield* Effect.all([replica, replica], { concurrency: "unbounded" })
+            })
             const [took] = yield* beside(story, url, Effect.timed(Effect.scoped(Effect.raceFirst(start, watch))))
             const waited = yield* Ref.get(longest)
-            yield* Effect.logInfo("migrated", { plans, took, waited })
+            assert.strictEqual(yield* Ref.get(interrupted), kills)
+            yield* Effect.logInfo("migrated", { plans, took, waited, kills })
             // A busy machine that runs all tests at once is no measure.
             if (plans >= 100_000) assert.isBelow(waited, 200)
           }).pipe(Effect.provide(PgClient.layer({ url, maxConnections: 1 })))
