@@ -1,6 +1,8 @@
+import { createOpenResponses } from "@ai-sdk/open-responses"
 import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say, think, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
+import { generateText, jsonSchema, streamText, tool } from "ai"
 import { Effect, Schema } from "effect"
 import { post, send, start } from "../../http/RunningGateway.ts"
 
@@ -223,6 +225,33 @@ describe("the resource of Open Responses", () => {
       assert.deepStrictEqual(tools, [
         { type: "function", name: "bare", description: null, parameters: null, strict: null }
       ])
+    })
+  )
+
+  it.live("is read by an unchanged client of the specification, which calls its own function", () =>
+    Effect.gen(function* () {
+      const { url } = yield* asked
+      const model = createOpenResponses({ name: "bowline", url: `${url}/v1/responses`, apiKey: "none" })("bowline")
+      const whole = yield* Effect.promise(() => generateText({ model, prompt: "?" }))
+      assert.deepStrictEqual([whole.text, whole.reasoningText, whole.usage.totalTokens], ["Hello", "Hm.", 5])
+      const places: Array<unknown> = []
+      const get_weather = tool({
+        inputSchema: jsonSchema({ type: "object" }),
+        execute: async (input) => {
+          places.push(input)
+          return "rain"
+        }
+      })
+      const streamed = yield* Effect.promise(async () => {
+        const { text } = streamText({
+          model,
+          prompt: "How is the weather?",
+          tools: { get_weather },
+          stopWhen: ({ steps }) => steps.length === 2
+        })
+        return await text
+      })
+      assert.deepStrictEqual([streamed, places], ["Hello", [{ place: "Oslo" }]])
     })
   )
 })
