@@ -26,7 +26,13 @@ type Outcome =
 
 /** An event of AG-UI 1.0, as far as plans have them. */
 export type AgUiEvent =
-  | { readonly type: "RUN_STARTED"; readonly threadId: string; readonly runId: string; readonly metadata: object }
+  | {
+      readonly type: "RUN_STARTED"
+      readonly threadId: string
+      readonly runId: string
+      readonly protocolVersion: string
+      readonly metadata: object
+    }
   | { readonly type: "STEP_STARTED" | "STEP_FINISHED"; readonly stepName: string }
   | { readonly type: "TEXT_MESSAGE_START"; readonly messageId: string; readonly role: "assistant" }
   | { readonly type: "REASONING_MESSAGE_START"; readonly messageId: string; readonly role: "reasoning" }

@@ -13,6 +13,19 @@ export interface AgUiRun {
   readonly messages: ReadonlyArray<AgUiMessage>
 }
 
+/** The version of AG-UI whose events these are. */
+export const protocolVersion = "1.0"
+
+/** What an agent of AG-UI whose runs are plans can do, as that protocol says it. */
+export const capabilities = {
+  tools: { supported: true, parallelCalls: true, clientProvided: true },
+  output: { structuredOutput: true, supportedMimeTypes: ["text/plain", "application/json"] },
+  state: { snapshots: false, deltas: false, persistentState: true },
+  multiAgent: { supported: true, delegation: true, handoffs: false },
+  reasoning: { supported: true, streaming: true, encrypted: false },
+  humanInTheLoop: { supported: true, approvals: true, interventions: true, interrupts: true, approveWithEdits: false }
+}
+
 /** What an answer to an interrupt has as its `payload`. */
 const decision = {
   type: "object",
@@ -50,7 +63,7 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
       planId = head.plan_id
       model = head.model
       const metadata = { planId, sessionId: head.session_id, model }
-      const started = { type: "RUN_STARTED", threadId, runId, metadata } as const
+      const started = { type: "RUN_STARTED", threadId, runId, protocolVersion, metadata } as const
       return step === undefined ? [started] : [started, { type: "STEP_STARTED", stepName: String(step) }]
     },
     follow: (head) => {

@@ -1,5 +1,6 @@
 import {
   AbstractAgent,
+  type AgentCapabilities,
   type AgentConfig,
   type BaseEvent,
   EventType,
@@ -90,6 +91,11 @@ export class BowlineAgent extends AbstractAgent {
     return this.observe(input, answers, (own, signal) => this.open(input, answers, own, signal))
   }
 
+  /** What every agent of a gateway can do. Streams are resumed by the client. */
+  override getCapabilities(): Promise<AgentCapabilities> {
+    return Promise.resolve({ ...AgUiEvents.capabilities, transport: { streaming: true, resumable: true } })
+  }
+
   protected override connect(input: RunAgentInput): Observable<BaseEvent> {
     return this.observe(input, [], (own) => this.plans.running(input.threadId, own))
   }
@@ -138,7 +144,8 @@ export class BowlineAgent extends AbstractAgent {
         try {
           const opened = await open(ownOf(forwardedProps), leaving.signal)
           if (opened === undefined) {
-            subscriber.next({ type: EventType.RUN_STARTED, threadId, runId })
+            const { protocolVersion } = AgUiEvents
+            subscriber.next({ type: EventType.RUN_STARTED, threadId, runId, protocolVersion })
             subscriber.next({ type: EventType.RUN_FINISHED, threadId, runId })
           } else {
             const fold = AgUiEvents.make(run, answers.length > 0 ? { decided, given } : opened.leg)

@@ -33,6 +33,7 @@ const fold = (
 const begun = {
   type: "RUN_STARTED",
   ...run,
+  protocolVersion: "1.0",
   metadata: { planId: "plan_1", sessionId: "ses_1", model: "p/m" }
 }
 const stepStarted = (step: number) => ({ type: "STEP_STARTED", stepName: String(step) })

@@ -116,7 +116,11 @@ export class UiApi extends HttpApiGroup.make("ui")
       payload: AgUiRequest,
       success: events("AgUiEvents", "Events of AG-UI 1.0, as server-sent events"),
       error: asked
-    }).annotate(OpenApi.Summary, "Run the planner as an agent of AG-UI")
+    }).annotate(OpenApi.Summary, "Run the planner as an agent of AG-UI"),
+    HttpApiEndpoint.get("capabilities", "/agui", {
+      success: events("AgUiCapabilities", "`AgentCapabilities` of AG-UI 1.0"),
+      error: [Unavailable, Internal]
+    }).annotate(OpenApi.Summary, "What the planner can do as an agent of AG-UI, and which agents it calls for you")
   )
   .middleware(Authorization)
   .annotate(OpenApi.Title, "UI libraries") {}

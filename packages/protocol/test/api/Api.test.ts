@@ -34,6 +34,7 @@ describe("Api", () => {
       "GET /.well-known/oauth-protected-resource",
       "GET /.well-known/oauth-protected-resource/mcp",
       "GET /a2a/agents/{preset}/.well-known/agent-card.json",
+      "GET /agui",
       "GET /approvals",
       "GET /console/callback",
       "GET /console/config",

@@ -3,8 +3,9 @@ import * as UiChunks from "@bowline/client/unstable/ai-sdk/UiChunks"
 import type { UiFold } from "@bowline/client/unstable/ui/UiFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { Api } from "@bowline/protocol/api/Api"
+import { Api, version } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { Plans } from "@bowline/runtime/plan/Plans"
 import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -36,6 +37,7 @@ export const layer = HttpApiBuilder.group(
   Api,
   "ui",
   Effect.fnUntraced(function* (handlers) {
+    const plans = yield* Plans
     const ui = yield* UiPlans.make
     const waiting = yield* WaitingPlans.make
     const results = yield* ClientResults.make
@@ -123,6 +125,18 @@ export const layer = HttpApiBuilder.group(
           const running = yield* ui.runningIn(caller, params.id)
           yield* Effect.forEach(running, ({ plan_id }) => ui.cancel(caller, plan_id), { discard: true })
           return HttpServerResponse.empty({ status: 204 })
+        }).pipe(answer)
+      )
+      .handle("capabilities", () =>
+        Effect.gen(function* () {
+          const agents = (yield* plans.presets(yield* Caller)).flatMap(({ agents }) => agents)
+          const subagents = Array.from(new Set(agents.map(({ name }) => name)), (name) => ({ name }))
+          return HttpServerResponse.jsonUnsafe({
+            identity: { name: "Bowline", type: "bowline", version },
+            transport: { streaming: true, resumable: false },
+            ...AgUiEvents.capabilities,
+            multiAgent: { ...AgUiEvents.capabilities.multiAgent, subagents }
+          })
         }).pipe(answer)
       )
       .handleRaw("run", ({ headers, request }) =>

@@ -233,7 +233,7 @@ describe("the resource of Open Responses", () => {
       const { url } = yield* asked
       const model = createOpenResponses({ name: "bowline", url: `${url}/v1/responses`, apiKey: "none" })("bowline")
       const whole = yield* Effect.promise(() => generateText({ model, prompt: "?" }))
-      assert.deepStrictEqual([whole.text, whole.reasoningText, whole.usage.totalTokens], ["Hello", "Hm.", 5])
+      assert.deepStrictEqual([whole.text, whole.finalStep.reasoningText, whole.usage.totalTokens], ["Hello", "Hm.", 5])
       const places: Array<unknown> = []
       const get_weather = tool({
         inputSchema: jsonSchema({ type: "object" }),
@@ -243,13 +243,13 @@ describe("the resource of Open Responses", () => {
         }
       })
       const streamed = yield* Effect.promise(async () => {
-        const { text } = streamText({
+        const answer = streamText({
           model,
           prompt: "How is the weather?",
           tools: { get_weather },
           stopWhen: ({ steps }) => steps.length === 2
         })
-        return await text
+        return answer.text
       })
       assert.deepStrictEqual([streamed, places], ["Hello", [{ place: "Oslo" }]])
     })

@@ -52,6 +52,14 @@ describe("an AG-UI agent through the client", () => {
       const agent = agentAt(url)
       const { last, types } = yield* watch((subscriber) => agent.runAgent({}, subscriber))
       assert.strictEqual(types[0], "RUN_STARTED")
+      const { body } = yield* send(`${url}/agui`)
+      const { identity: _, multiAgent, ...told } = body
+      const own = yield* Effect.promise(() => agent.getCapabilities())
+      assert.deepStrictEqual<object>(
+        { ...told, multiAgent },
+        { ...own, transport: { streaming: true, resumable: false }, multiAgent: { ...own.multiAgent, subagents: [] } }
+      )
+      assert.deepInclude(own.transport, { resumable: true })
       assert.deepInclude(last, { type: EventType.RUN_FINISHED, outcome: { type: "success" } })
       assert.deepInclude(agent.messages.at(-1), { role: "assistant", content: "Hello" })
       const clone = agent.clone()
