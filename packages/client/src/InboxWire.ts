@@ -9,7 +9,7 @@ export interface PendingApproval {
   readonly tool: string
   readonly agent: string | null
   readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done"
+  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done" | "fork"
   readonly expires_at: string
   readonly caller: string
 }
@@ -62,7 +62,7 @@ export interface Waiting {
   readonly tool: string
   readonly agent: string | null
   readonly input: Json
-  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done" | null
+  readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done" | "fork" | null
   readonly message: string | null
   readonly data: Json | null
   readonly url: string | null

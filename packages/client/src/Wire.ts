@@ -262,6 +262,7 @@ export interface Plan {
   readonly question: string
   readonly final: Final | null
   readonly request: { readonly [key: string]: Json } | null
+  readonly forked_from?: { readonly plan_id: string; readonly step: number }
 }
 
 export interface PlanSummary {
@@ -379,7 +380,7 @@ export type PlanFrame =
       readonly agent: string | null
       readonly input: Json
       readonly expires_at: string
-      readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done"
+      readonly why: "sensitive" | "always" | "skill" | "description_changed" | "maybe_done" | "fork"
       readonly data?: Json
     } }
   | { readonly id: number; readonly event: "approval.resolved"; readonly data: FrameHead & {

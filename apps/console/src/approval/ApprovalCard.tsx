@@ -47,7 +47,8 @@ const reasons: Readonly<Record<string, string>> = {
   always: "the request asks for an approval of every call",
   skill: "the skill asks for an approval",
   description_changed: "the tool's description has changed since it was first seen",
-  maybe_done: "an earlier call may have done the same"
+  maybe_done: "an earlier call may have done the same",
+  fork: "the plan is run again, and the tool is real"
 }
 
 const Decided = ({ verdict }: { readonly verdict: Verdict }) => (

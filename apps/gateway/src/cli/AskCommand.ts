@@ -83,12 +83,14 @@ const unconfirmed = ({ planId }: PlanView): string =>
     ? "Interrupted before the plan began: bowline plans says whether it runs"
     : `Interrupted, and the gateway has not confirmed the cancel: try bowline cancel ${planId}`
 
-const run = Effect.fnUntraced(function* (question: Question) {
-  const gateway = yield* GatewayClient.make
-  const payload = yield* toRequest(gateway, question)
-  const frames = gateway.client.plan(payload, { idempotencyKey: (yield* UuidGenerator)() })
+/** Shows a plan that this command has started, to its end, and cancels it on Ctrl-C. */
+export const showOwn = Effect.fnUntraced(function* (
+  gateway: GatewayClient.GatewayClient,
+  frames: ReturnType<GatewayClient.GatewayClient["client"]["plan"]>,
+  json: boolean
+) {
   const seen = Watch.nothing()
-  const display = yield* Watch.display(gateway, seen, { asks: true, printsText: !question.json })
+  const display = yield* Watch.display(gateway, seen, { asks: true, printsText: !json })
   const watching = yield* Effect.forkScoped(Watch.follow(gateway, frames, seen, display))
 
   const cancel = Effect.gen(function* () {
@@ -116,7 +118,14 @@ const run = Effect.fnUntraced(function* (question: Question) {
     return yield* new Ended({ code: exitCodes.interrupted, lines: [line] })
   }
   yield* Fiber.join(watching)
-  yield* Watch.report(seen, question.json)
+  yield* Watch.report(seen, json)
+})
+
+const run = Effect.fnUntraced(function* (question: Question) {
+  const gateway = yield* GatewayClient.make
+  const payload = yield* toRequest(gateway, question)
+  const frames = gateway.client.plan(payload, { idempotencyKey: (yield* UuidGenerator)() })
+  yield* showOwn(gateway, frames, question.json)
 }, Effect.scoped)
 
 /** Asks a gateway one question. */

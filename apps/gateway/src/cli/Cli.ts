@@ -8,6 +8,7 @@ import { answer } from "./AnswerCommand.ts"
 import { ask } from "./AskCommand.ts"
 import { credentials } from "./CredentialsCommand.ts"
 import { doctor } from "./DoctorCommand.ts"
+import { fork } from "./ForkCommand.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
 import { keys } from "./KeysCommand.ts"
 import { printLine, tell } from "./Output.ts"
@@ -55,6 +56,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     usage,
     webhooks,
     exportPlans,
+    fork,
     replay,
     check,
     doctor

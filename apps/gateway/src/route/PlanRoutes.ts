@@ -1,5 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { AskBody } from "@bowline/domain/plan/PlanRequest"
+import { GivenFork } from "@bowline/domain/unstable/plan/Fork"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Api } from "@bowline/protocol/api/Api"
@@ -7,6 +8,7 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import * as Forks from "@bowline/runtime/unstable/plan/Forks"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
@@ -34,6 +36,15 @@ const planId = idOf(PlanId, "plan")
 const underName = (name: string, { issues }: InvalidRequest) =>
   new InvalidRequest({ issues: issues.map((issue) => ({ ...issue, path: [name] })) })
 
+/** A fork names its model in a field of its own, too. */
+const inFork = (hasModel: boolean, { code, issues }: InvalidRequest) => {
+  const isOfModel = ({ path }: (typeof issues)[number]) => hasModel && path.join(".") === "preferences.model"
+  return new InvalidRequest({
+    ...(code !== undefined && { code }),
+    issues: issues.map((issue) => (isOfModel(issue) ? { ...issue, path: ["model"] } : issue))
+  })
+}
+
 /** A request for a plan. */
 interface Question {
   readonly request: HttpServerRequest.HttpServerRequest
@@ -52,6 +63,8 @@ export const layer = HttpApiBuilder.group(
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(AskBody, maxBody)
+    const readFork = readSentJson(GivenFork, maxBody)
+    const makeFork = yield* Forks.make
     const takeIn = yield* QuestionFiles.make
     /** The request as plans have it: its files are stored, and nothing else has their bytes from here on. */
     const withFiles = Effect.fnUntraced(function* (caller: CallerName, value: AskBody, sent: unknown) {
@@ -72,6 +85,28 @@ export const layer = HttpApiBuilder.group(
         route,
         idempotency: same
       })
+      return yield* answerWith(caller, reading, request)
+    })
+
+    const fork = Effect.fnUntraced(function* (plan: PlanId, { headers, request }: Question) {
+      const caller = yield* Caller
+      const { sent, value } = yield* readFork(request)
+      const { question, ...wanted } = value
+      const whole = question === undefined ? undefined : yield* takeIn(caller, question)
+      const forked = yield* makeFork(caller, plan, { ...wanted, whole })
+      const key = headers["idempotency-key"]
+      const reading = yield* streams
+        .start({
+          caller,
+          ...forked,
+          route: PlanArrival.routeOf(headers),
+          idempotency: key === undefined ? undefined : idempotency(key, { plan, sent })
+        })
+        .pipe(
+          Effect.mapError((error) =>
+            error._tag === "InvalidRequest" ? inFork(value.model !== undefined, error) : error
+          )
+        )
       return yield* answerWith(caller, reading, request)
     })
 
@@ -126,6 +161,12 @@ export const layer = HttpApiBuilder.group(
             headers: { "content-disposition": `attachment; filename="${plan_id}.bowline"` }
           })
         }).pipe(answer)
+      )
+      .handleRaw("fork", ({ params, ...asked }) =>
+        Effect.flatMap(planId(params.id), (plan) => fork(plan, asked)).pipe(
+          PlanArrival.traced("/plans/:id/fork", asked.request),
+          answer
+        )
       )
       .handle("cancel", ({ params, request }) =>
         Effect.gen(function* () {

@@ -6,10 +6,10 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { gunzipSync, gzipSync } from "node:zlib"
 import { folderOf } from "../config/file/ConfigFolder.ts"
-import { post, start } from "../http/RunningGateway.ts"
+import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
 
-describe("bowline export and replay", () => {
+describe("bowline export, fork and replay", () => {
   it.live("write the record of a plan, and run it again: the same, or the first difference", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) =>
@@ -27,6 +27,10 @@ describe("bowline export and replay", () => {
         const { code, stderr, stdout } = yield* run(["replay", what])
         assert.deepStrictEqual([code, stdout, stderr], [0, `${plan}: same\n`, ""])
       }
+      const forked = yield* run(["fork", plan, "--step", "1", "--question", "Which bend?", "--json"])
+      assert.include(forked.stdout, '"text":"A bowline."')
+      const { text: ofFork } = yield* send(`${url}/plans?limit=1`)
+      assert.include(ofFork, '"question_preview":"Which bend?"')
       yield* post(`${url}/plans/${plan}/feedback`, { score: -1, labels: ["x"] })
       assert.strictEqual((yield* run(["export", "--where", "feedback=negative&label=x"], toFile)).code, 0)
       const text = gunzipSync(readFileSync(file)).toString()

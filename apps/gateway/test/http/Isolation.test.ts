@@ -53,6 +53,7 @@ const cases: Readonly<Record<string, Case>> = {
   "POST /plans/{id}/feedback": { body: { score: -1 } },
   "GET /plans/{id}/feedback": {},
   "GET /plans/{id}/export": {},
+  "POST /plans/{id}/fork": { body: { preferences: { max_steps: 1 } } },
   "POST /plans/{id}/cancel": {},
   "DELETE /ui/chat/{id}/stream": { refusal: [204, undefined] },
   "GET /v1/chat/completions/{id}": {},

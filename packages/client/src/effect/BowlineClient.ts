@@ -17,6 +17,7 @@ import { FetchHttpClient } from "effect/http"
 import type { Bowline, List, PlanFrame, PlanRequest, StreamEvent } from "../Bowline.ts"
 import { makeBowline } from "../Bowline.ts"
 import type { BowlineError } from "../BowlineError.ts"
+import { type GivenFork, makeForks } from "../forks/PlanForks.ts"
 import { type Backoff, fullJitter, toError } from "../Requests.ts"
 
 export { BowlineError } from "../BowlineError.ts"
@@ -70,7 +71,7 @@ const toMillis = (duration: Duration.Input | undefined): number | undefined =>
 
 const make = Effect.fnUntraced(function* ({ apiKey, schedule, ...options }: BowlineClientOptions) {
   const clock = yield* makeClock
-  return makeBowline({
+  const system = {
     clock,
     backoff: schedule === undefined ? fullJitter(clock) : yield* toBackoff(schedule),
     options: {
@@ -81,7 +82,8 @@ const make = Effect.fnUntraced(function* ({ apiKey, schedule, ...options }: Bowl
       silenceMs: toMillis(options.silence),
       giveUpAfterMs: toMillis(options.giveUpAfter)
     }
-  })
+  }
+  return { bowline: makeBowline(system), forks: makeForks(system) }
 })
 
 /**
@@ -113,6 +115,12 @@ export class BowlineClient extends Context.Service<
       planId: string,
       options?: { readonly after?: number | undefined }
     ) => Stream.Stream<PlanFrame, BowlineError>
+    /** The frames of a plan that goes on from a step of another one, as those of `plan`. */
+    readonly fork: (
+      planId: string,
+      wanted?: GivenFork,
+      options?: { readonly idempotencyKey?: string | undefined }
+    ) => Stream.Stream<PlanFrame, BowlineError>
     /** Any other request, as in `use((bowline, signal) => bowline.plans.get(id, { signal }))`. Interruption aborts the signal. */
     readonly use: <A>(ask: (bowline: Bowline, signal: AbortSignal) => Promise<A>) => Effect.Effect<A, BowlineError>
     /** All entries of a list, as in `list((bowline) => bowline.plans.list({ state: "running" }))`. */
@@ -122,9 +130,11 @@ export class BowlineClient extends Context.Service<
   }
 >()("@bowline/client/effect/BowlineClient") {
   static readonly make = (options: BowlineClientOptions): Effect.Effect<BowlineClient["Service"], never, Scope.Scope> =>
-    Effect.map(make(options), (bowline) => ({
+    Effect.map(make(options), ({ bowline, forks }) => ({
       plan: (request, given) => Stream.suspend(() => Stream.fromAsyncIterable(bowline.plan(request, given), toError)),
       attach: (planId, given) => Stream.suspend(() => Stream.fromAsyncIterable(bowline.attach(planId, given), toError)),
+      fork: (planId, wanted, given) =>
+        Stream.suspend(() => Stream.fromAsyncIterable(forks.fork(planId, wanted, given), toError)),
       use: (ask) => Effect.tryPromise({ try: (signal) => ask(bowline, signal), catch: toError }),
       list: (of) => Stream.suspend(() => Stream.fromAsyncIterable(of(bowline), toError))
     }))

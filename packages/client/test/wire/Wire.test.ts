@@ -1,6 +1,7 @@
 import type { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { AskBody } from "@bowline/domain/plan/PlanRequest"
+import type { GivenFork } from "@bowline/domain/unstable/plan/Fork"
 import type { NewEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
@@ -18,6 +19,7 @@ import type { Brand } from "effect"
 import { readFileSync } from "node:fs"
 import { assert, describe, expectTypeOf, it } from "vitest"
 import type * as FileWire from "../../src/FileWire.ts"
+import type * as ForkWire from "../../src/ForkWire.ts"
 import type * as InboxWire from "../../src/InboxWire.ts"
 import type * as OperatorWire from "../../src/OperatorWire.ts"
 import type * as ScheduleWire from "../../src/ScheduleWire.ts"
@@ -55,6 +57,7 @@ describe("Wire", () => {
 
   it("has types that equal those of the schemas both ways", () => {
     same<Wire.PlanRequest, (typeof AskBody)["Encoded"]>().bothWays(true)
+    same<ForkWire.GivenFork, (typeof GivenFork)["Encoded"]>().bothWays(true)
     same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
     same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
     same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)

@@ -29,6 +29,7 @@ interface JsonSchema {
 /** The bodies that the client sends and gets, by their names in the OpenAPI document. */
 const bodies = [
   "PlanRequest",
+  "GivenFork",
   "Plan",
   "PlanSummary",
   "Session",
@@ -228,6 +229,7 @@ const declare = (name: string, schema: JsonSchema): string => {
 /** Types with a file of their own: what operators look at, and what is said to plans. */
 const own: Readonly<Record<string, ReadonlyArray<string>>> = {
   "FileWire.ts": ["StoredFile"],
+  "ForkWire.ts": ["GivenFork"],
   "InboxWire.ts": ["NewEntry", "AcceptedEntry", "Waiting", "PendingApproval", "Approval"],
   "OperatorWire.ts": [
     "ListedSession",

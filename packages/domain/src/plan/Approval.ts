@@ -9,7 +9,14 @@ export const ApprovalPreference = Schema.Literals(["never", "sensitive", "always
 export type ApprovalPreference = typeof ApprovalPreference.Type
 
 /** Why a call needs an approval. */
-export const ApprovalReason = Schema.Literals(["sensitive", "always", "skill", "description_changed", "maybe_done"])
+export const ApprovalReason = Schema.Literals([
+  "sensitive",
+  "always",
+  "skill",
+  "description_changed",
+  "maybe_done",
+  "fork"
+])
 export type ApprovalReason = typeof ApprovalReason.Type
 
 /** What a person decides about a call, with a note for the model. */

@@ -12,6 +12,10 @@ export type PlanId = typeof PlanId.Type
 export const PlanState = Schema.Literals(["queued", "running", "waiting", "completed", "failed", "aborted"])
 export type PlanState = typeof PlanState.Type
 
+/** Where a plan goes on from: the history of that plan up to before this step. */
+export const ForkedFrom = Schema.Struct({ plan_id: PlanId, step: Schema.Int })
+export type ForkedFrom = typeof ForkedFrom.Type
+
 const fields = {
   plan_id: PlanId,
   session_id: SessionId,
@@ -38,18 +42,19 @@ const fields = {
  * One run of the planner for one question. Timestamps are ISO 8601 in UTC. `preset` is the one that its request named. `trace_id` is
  * that of W3C Trace Context, 32 digits in hex; null if the plan is no part of a trace. `retries` counts attempts that took the place of
  * failed ones. `cost_usd` is what its attempts have cost so far, null where nobody knows the price of a model that it asked. `request` is the
- * body that asked for it, without secrets; null where an earlier version has stored the plan. `deadline_at` is null while the plan is parked.
+ * body that asked for it, without secrets; null where an earlier version has stored the plan. `deadline_at` is null while the plan is parked. Only a fork has `forked_from`.
  */
 export const Plan = Schema.Struct({
   ...fields,
   question: Schema.String,
   final: Schema.NullOr(Final),
-  request: Schema.NullOr(Schema.Record(Schema.String, Schema.Json))
+  request: Schema.NullOr(Schema.Record(Schema.String, Schema.Json)),
+  forked_from: Schema.optionalKey(ForkedFrom)
 })
 export type Plan = typeof Plan.Type
 
 /** A plan for those who do not need its request, which may be long. */
-export type PlanFacts = Omit<Plan, "request">
+export type PlanFacts = Omit<Plan, "forked_from" | "request">
 
 const answerTexts = ["text", "output"] as const
 
@@ -77,7 +82,7 @@ export const summarize = ({ final, ...plan }: Omit<PlanFacts, "question">, quest
  *
  * // The plans that are over, as a list shows them.
  * export const settled = (plans: ReadonlyArray<Plan>) =>
- *   plans.filter(isSettled).map(({ question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
+ *   plans.filter(isSettled).map(({ forked_from, question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
  * ```
  */
 export const isSettled = ({ state }: Pick<Plan, "state">): boolean =>

@@ -6,7 +6,7 @@ import { GivenQuestion, QuestionPart, QuestionText } from "../file/QuestionPart.
 import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 import { ToolEffect } from "../tool/TaskState.ts"
-import { PlanId } from "./Plan.ts"
+import { ForkedFrom, PlanId } from "./Plan.ts"
 import { Webhooks } from "./Webhook.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
@@ -101,6 +101,14 @@ export const TaskMessage = Schema.Struct({
 })
 export type TaskMessage = typeof TaskMessage.Type
 
+/** What becomes of the calls of a fork: they get what was recorded, they are made, or each of them waits for a decision first. */
+export const ForkTools = Schema.Literals(["recorded", "live", "ask"])
+export type ForkTools = typeof ForkTools.Type
+
+/** Which plan a plan is a fork of, from which step on, and what becomes of its calls. */
+export const Fork = Schema.Struct({ ...ForkedFrom.fields, tools: ForkTools })
+export type Fork = typeof Fork.Type
+
 /** The one call of a plan that asks no provider: a skill of one of its agents or a tool of one of its MCP servers, by their names, with what it takes. */
 export const SkillCall = Schema.Struct({
   agent: Schema.String.check(Schema.isBetweenLength(1, 64)),
@@ -139,7 +147,7 @@ export type Legs = typeof Legs.Type
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With `question_parts` the question has files: `question` is what its parts say as one text. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name.
+ * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With `question_parts` the question has files: `question` is what its parts say as one text. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name. With a `fork` its session begins with the history of another plan.
  *
  * @example
  * ```ts
@@ -172,6 +180,7 @@ export const PlanRequest = Schema.Struct({
   legs: Schema.optionalKey(Legs),
   asker: Schema.optionalKey(Asker),
   call: Schema.optionalKey(SkillCall),
+  fork: Schema.optionalKey(Fork),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([])),
@@ -207,7 +216,7 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs", "asker", "question_parts"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs", "asker", "fork", "question_parts"])
 )
 export type PlanBody = typeof PlanBody.Type
 

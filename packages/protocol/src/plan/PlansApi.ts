@@ -3,6 +3,7 @@ import { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import { AskBody } from "@bowline/domain/plan/PlanRequest"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { FeedbackSign } from "@bowline/domain/unstable/plan/Feedback"
+import { GivenFork } from "@bowline/domain/unstable/plan/Fork"
 import { SessionId } from "@bowline/domain/session/Session"
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -198,6 +199,34 @@ export class PlansApi extends HttpApiGroup.make("plans")
         summary: "All that is on record of a plan, as one file",
         description:
           "JSON lines behind gzip: the plan, its prompts as digests, its messages, events, attempts, calls and entries. It has no secrets."
+      })
+    ),
+    HttpApiEndpoint.post("fork", "/plans/:id/fork", {
+      params: id,
+      headers: { ...routeHeaders, "idempotency-key": Schema.optionalKey(IdempotencyKey) },
+      payload: GivenFork.annotate({
+        identifier: "GivenFork",
+        examples: [{ step: 3, model: "anthropic/claude-opus-4-5" }]
+      }),
+      success: [PlanResult, frames],
+      error: [
+        InvalidQuestion,
+        NotFound,
+        IdempotencyConflict,
+        QuotaExceeded,
+        EventsExpired,
+        PayloadTooLarge,
+        UnsupportedMediaType,
+        HopsExceeded,
+        SessionBusy,
+        ...failures
+      ]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Run a plan again from a step on",
+        description:
+          "Starts a plan in a session of its own, which begins with the history of the other plan up to before the step (the last one, if it is not given), and " +
+          "answers as `POST /plan` does. Calls get what was recorded (`recorded`), are made (`live`), or wait for a decision each (`ask`)."
       })
     ),
     HttpApiEndpoint.post("cancel", "/plans/:id/cancel", {

@@ -87,6 +87,7 @@ describe("Api", () => {
       "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
       "POST /plans/{id}/feedback",
+      "POST /plans/{id}/fork",
       "POST /plans/{id}/inbox",
       "POST /plans/{id}/webhooks/{delivery_id}/retry",
       "POST /schedules",

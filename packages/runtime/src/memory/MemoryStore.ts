@@ -38,7 +38,7 @@ import { FeedbackStore } from "../store/FeedbackStore.ts"
 import { PushStore } from "../store/PushStore.ts"
 import { ScheduleStore } from "../store/ScheduleStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
-import { shown } from "../store/StoredRequest.ts"
+import { shownIn } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
 export type {
@@ -120,7 +120,7 @@ const makePlanStore = (
       if (record?.owner !== owner) return Effect.fail(new NotFound({ what: "plan" }))
       const session = memory.sessions.get(record.plan.session_id)
       if (session !== undefined) memory.touch(session)
-      return Effect.succeed({ ...record.plan, request: shown(record.request.request) })
+      return Effect.succeed({ ...record.plan, ...shownIn(record.request.request) })
     }),
   told: (owner, id) =>
     Effect.suspend(() => {
@@ -212,11 +212,11 @@ const makePlanStore = (
       if (record?.owner !== owner) return Effect.fail(new NotFound({ what: "plan" }))
       const calls = Array.from(record.tasks.values(), (task) =>
         Struct.pick(task, [
-          ...(["task_id", "tool", "kind", "agent", "skill", "state", "started_at"] as const),
+          ...(["task_id", "tool", "kind", "agent", "skill", "input", "state", "started_at"] as const),
           ...(["remote_task_id", "remote_context_id", "result", "error"] as const)
         ])
       )
-      return Effect.succeed({ preferences: record.preferences, calls })
+      return Effect.succeed({ preferences: record.preferences, request: record.request.request, calls })
     }),
   isDurable: false,
   isWritable: Effect.succeed(true)

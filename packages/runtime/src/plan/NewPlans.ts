@@ -1,5 +1,4 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { NewMessage } from "@bowline/domain/session/Message"
 import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import type { ExternalSessionId } from "@bowline/domain/session/Session"
 import { type ClientTool, type PlanRequest, type ResolvedRequest, resolve } from "@bowline/domain/plan/PlanRequest"
@@ -37,6 +36,7 @@ import { Creations } from "./Creations.ts"
 import * as Hops from "./Hops.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import * as PlanWebhooks from "./PlanWebhooks.ts"
+import type { ToldMessage } from "./StoredPlan.ts"
 import { chainOf, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** A question, and who asks it. */
@@ -62,6 +62,8 @@ export interface Asked {
    * says, which keeps nothing of the plan, nor waits for it.
    */
   readonly leavesNothing?: boolean | undefined
+  /** What the session of a fork begins with. */
+  readonly told?: ReadonlyArray<ToldMessage> | undefined
 }
 
 /** How a question goes on in a chat. */
@@ -83,7 +85,7 @@ export interface Chat {
 interface Apart {
   readonly request: PlanRequest
   /** The messages with which the session of the plan begins; undefined if they are those of the request. */
-  readonly told?: ReadonlyArray<Pick<NewMessage, "role" | "parts">>
+  readonly told?: ReadonlyArray<ToldMessage> | undefined
 }
 
 /** How long a plan that replaces others waits for those that nobody reads. */
@@ -185,7 +187,8 @@ export class NewPlans extends Context.Service<
 
       const start = Effect.fnUntraced(function* (given: Asked) {
         const { caller, request: wanted, route: came = direct, sent, chat, leavesNothing, ...kept } = given
-        const { request: asked, told } = leavesNothing === true ? yield* apart(caller, wanted) : { request: wanted }
+        const { request: asked, told = kept.told } =
+          leavesNothing === true ? yield* apart(caller, wanted) : { request: wanted }
         const { preset, request } = yield* check(caller, asked, came)
         const replaces = chat?.replaces === true
         if (replaces) yield* endUnread(caller, request.session_id)

@@ -17,7 +17,7 @@ import type { PlanFrame } from "../store/EventRow.ts"
 import type { InboxContent, StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import * as PlanGist from "../store/PlanGist.ts"
-import type { Guard, NewPlan, PlanStore } from "../store/PlanStore.ts"
+import { type Guard, type NewPlan, type PlanStore, questionId } from "../store/PlanStore.ts"
 import type { NewWebhook } from "../store/PushStore.ts"
 import type { NewFiring } from "../store/ScheduleStore.ts"
 import type { Head } from "../stream/Journal.ts"
@@ -69,13 +69,19 @@ export interface Kept {
   /** Who is told of it. */
   readonly webhooks?: ReadonlyArray<NewWebhook> | undefined
   /** The first messages of a new session, in place of the request's `history`. */
-  readonly told?: ReadonlyArray<Pick<NewMessage, "role" | "parts">> | undefined
+  readonly told?: ReadonlyArray<ToldMessage> | undefined
+}
+
+/** A message that a new session begins with. */
+export interface ToldMessage extends Pick<NewMessage, "role" | "parts"> {
+  /** Whether it asks the question of the plan, which is not asked again then. */
+  readonly isQuestion?: true
 }
 
 /** What a plan starts with, its preset included. */
 export type Start = Pick<Ready, keyof PlanStart | "preset" | "endsAt">
 
-const toldBy = ({ history }: PlanRequest): ReadonlyArray<Pick<NewMessage, "role" | "parts">> =>
+const toldBy = ({ history }: PlanRequest): ReadonlyArray<ToldMessage> =>
   history.map(({ role, content }) => ({ role, parts: [{ type: "text", text: content }] }))
 
 /** A plan as it is given to the store. */
@@ -95,7 +101,11 @@ export const toStore = (
     replica: lock.replica,
     leaseTtl: lock.leaseTtl(),
     new_session_id: SessionId.make(`session_${uuid()}`),
-    messages: told.map(({ role, parts }) => ({ message_id: MessageId.make(`msg_${uuid()}`), role, parts })),
+    messages: told.map(({ isQuestion, role, parts }) => ({
+      message_id: isQuestion === true ? questionId(plan_id) : MessageId.make(`msg_${uuid()}`),
+      role,
+      parts
+    })),
     storedRequest: StoredRequest.store(asker === undefined ? sent : Object.assign({}, sent, { asker }), plan_id, key),
     echo,
     replaces,

@@ -13,6 +13,7 @@ import * as CallEffect from "./CallEffect.ts"
 import type { Wait } from "./PlanInbox.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { Prepared } from "./PreparedCalls.ts"
+import { isOwn } from "./RecordedTools.ts"
 import { limitOf } from "./ToolCalls.ts"
 
 type Ready = Extract<Prepared, { readonly _tag: "Ready" }>
@@ -176,8 +177,17 @@ export const make = (parts: Parts) =>
     return resolve(run, call, yield* run.stages.within("approval")(waiting), doubted)
   })
 
-const reasonOf = (run: PlanRun, { tool }: Ready, before: EffectClaim | undefined, { rules }: Parts) =>
-  before === undefined ? ApprovalRule.reasonOf(tool, run.given.request.preferences.approval, rules) : "maybe_done"
+const reasonOf = (
+  { given: { request } }: PlanRun,
+  { tool }: Ready,
+  before: EffectClaim | undefined,
+  { rules }: Parts
+): ApprovalReason | undefined => {
+  if (before !== undefined) return "maybe_done"
+  const why = ApprovalRule.reasonOf(tool, request.preferences.approval, rules)
+  // Who forks may think that nothing is done.
+  return why ?? (request.fork?.tools === "ask" && !isOwn(tool) ? "fork" : undefined)
+}
 
 /** The earlier call that a decision is about, of a wait that another process has opened. */
 const markOf = (mark: string | null | undefined): TaskId | undefined => (mark == null ? undefined : TaskId.make(mark))

@@ -26,6 +26,7 @@ import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredToo
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanFiles } from "./PlanFiles.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import type { RecordedTools } from "./RecordedTools.ts"
 import * as ServerTools from "./ServerTools.ts"
 
 const tooMany = `A plan has at most ${maxTools} tools`
@@ -102,6 +103,8 @@ export interface Given {
   readonly declareAtMost: number
   readonly effectOf: EffectRule
   readonly files: PlanFiles
+  /** What a fork has in place of agents, servers and calls. */
+  readonly recorded?: RecordedTools | undefined
   /** Is told what an agent says of its skills, or why it says nothing. */
   readonly heardCard: (agent: Agent, told: object) => void
 }
@@ -180,7 +183,7 @@ const addSkills = Effect.fnUntraced(function* (
 })
 
 /** The MCP servers of the preset, then those of the request that the caller may use. */
-const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
+const serversOf = (run: PlanRun, { mcp, permission, recorded }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { preset, request, route } = run.given
   const answers = waitsForAnswers(run)
   const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
@@ -199,7 +202,9 @@ const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpS
   ]
   // A plan that makes one call waits for no other server.
   const { call } = request
-  return call === undefined ? all : all.filter(({ terms }) => terms.name === call.agent)
+  const needed = call === undefined ? all : all.filter(({ terms }) => terms.name === call.agent)
+  if (recorded === undefined) return needed
+  return needed.map((server) => ({ ...server, connect: recorded.connect(server.terms.name, server.connect) }))
 }
 
 /** Offers the tools that the client runs itself, and keeps up with what it says of them. */
@@ -242,7 +247,7 @@ export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
-  const tools = new GatheredTools(given.permission, given.effectOf)
+  const tools = new GatheredTools(given.permission, given.effectOf, given.recorded)
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
   if (run.given.request.preferences.may_wait === true) tools.add(WaitTool.tool)

@@ -18,7 +18,7 @@ import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { Environment } from "../record/Environment.ts"
 import * as BeginRecord from "../record/BeginRecord.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
-import { questionId } from "../store/PlanStore.ts"
+import { type PlanStore, questionId } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore, SessionSummary } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
@@ -32,6 +32,7 @@ import { PlanPrompt } from "./PlanPrompt.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type * as PlanFiles from "./PlanFiles.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import { RecordedTools } from "./RecordedTools.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
 
 /** What the planner works with. */
@@ -51,6 +52,7 @@ export interface Parts {
   readonly compaction: Compaction["Service"]
   readonly environment: Environment
   readonly filesOf: Effect.Success<typeof PlanFiles.make>
+  readonly store: PlanStore["Service"]
 }
 
 /** A plan whose session is held, ready for its next step. */
@@ -98,7 +100,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
-  { config, inboxes, local, mcp, peers, permissions, sessions, validator }: Parts,
+  { config, inboxes, local, mcp, peers, permissions, sessions, store, validator }: Parts,
   run: PlanRun,
   recipes: RecipeTable,
   heard: Map<string, object>,
@@ -107,11 +109,17 @@ const gather = Effect.fnUntraced(function* (
   const { caller, request } = run.given
   const permissionNow = () => permissionOf(permissions, run.given)
   const checkOutput: CheckOutput = (tool, schema, output) => validator.outputProblem(caller, tool, schema, output)
+  const { fork } = request
+  const recorded = fork?.tools === "recorded" ? yield* RecordedTools.read(store, caller, fork) : undefined
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
   return yield* Catalog.of(run, {
     permission: permissionNow(),
-    peers,
+    peers:
+      recorded === undefined
+        ? peers
+        : { ...peers, discover: (agent) => recorded.discover(agent, peers.discover(agent)) },
+    recorded,
     mcp: {
       client: mcp,
       check: checkOutput,
@@ -233,7 +241,10 @@ export const begin = Effect.fnUntraced(function* (
     // Together with the first step, which comes next.
     journal.defer(
       [
-        { _tag: "MessageAppended", message: question, at: fromMillis(now) },
+        // The session of a fork may have it.
+        ...(stored.some(({ message_id }) => message_id === question.message_id)
+          ? []
+          : [{ _tag: "MessageAppended" as const, message: question, at: fromMillis(now) }]),
         run.charged({ plans: 1, cost_usd: run.progress.cost_usd })
       ],
       [{ event: "plan", data: { model: run.model, deadline_at } }, ...notices]

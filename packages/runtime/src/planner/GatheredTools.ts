@@ -1,6 +1,7 @@
 import { allowsTool, type Permission } from "../config/Permissions.ts"
 import type { EffectRule } from "../config/PlansConfig.ts"
 import type { Tool } from "../tool/Tool.ts"
+import type { RecordedTools } from "./RecordedTools.ts"
 import type { Notice } from "./MissingTools.ts"
 
 /** How many tools a plan may have. */
@@ -21,10 +22,12 @@ export class GatheredTools {
   readonly withheld = new Map<string, Tool>()
   readonly #permission: Permission
   readonly #effectOf: EffectRule
+  readonly #recorded: RecordedTools | undefined
 
-  constructor(permission: Permission, effectOf: EffectRule) {
+  constructor(permission: Permission, effectOf: EffectRule, recorded?: RecordedTools) {
     this.#permission = permission
     this.#effectOf = effectOf
+    this.#recorded = recorded
   }
 
   has(name: string): boolean {
@@ -37,7 +40,8 @@ export class GatheredTools {
     const isAllowed = allowsTool(this.#permission, tool)
     // What the operator says wins over what the tool says itself.
     const effect = tool.isPolling ? undefined : this.#effectOf(tool.name)
-    ;(isAllowed ? this.offered : this.withheld).set(tool.name, effect === undefined ? tool : { ...tool, effect })
+    const kept = effect === undefined ? tool : { ...tool, effect }
+    ;(isAllowed ? this.offered : this.withheld).set(tool.name, this.#recorded?.of(kept) ?? kept)
     return isAllowed ? undefined : notAllowed
   }
 

@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import { canonicalJson } from "../store/CanonicalJson.ts"
+import { questionId } from "../store/PlanStore.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { LoopLimits } from "../config/PlansConfig.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -55,9 +56,11 @@ export class PlanLoop {
     return this.#failure
   }
 
-  /** Takes in the calls of the plan that have ended in another process. Gives the history as the model has read it there. */
+  /** Takes in the calls of the plan that have ended in another process, or in the one that it is a fork of. Gives the history as the model has read it there. */
   replay(history: ReadonlyArray<Message>, plan: PlanId): ReadonlyArray<Message> {
-    const own = history.filter(({ plan_id }) => plan_id === plan)
+    const asked = history.findIndex(({ message_id }) => message_id === questionId(plan))
+    // What stands in front of the question may have come with the plan.
+    const own = history.slice(Math.max(asked, 0)).filter(({ plan_id }) => plan_id === plan)
     const results = own.flatMap(({ parts }) => parts.filter((part) => part.type === "tool_result"))
     const warned = own.flatMap(({ parts }) => {
       const calls = parts.filter((part) => part.type === "tool_call")

@@ -106,6 +106,7 @@ export const obstacle = (
     (task) =>
       task.state === "running" &&
       task.remote_task_id === null &&
+      request.fork?.tools !== "recorded" &&
       !isIdempotent(task, agents, rules) &&
       !isPaused(task, waiting)
   )

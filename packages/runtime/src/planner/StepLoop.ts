@@ -99,7 +99,10 @@ export class StepLoop {
     if (resumed === undefined || lastAnswer === undefined) return false
     // Says which day the plan is charged to from now on.
     yield* this.#services.allowance(this.#run)
-    const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
+    const asked = lastAnswer.parts
+      .filter((part) => part.type === "tool_call")
+      // Those of the plan that it is a fork of have their results.
+      .filter(({ task_id }) => resumed.unanswered.includes(task_id))
     const lookup = { tools, withheld, parse: this.#parse }
     const { tool_calls } = this.#run.progress
     const calls = yield* PreparedCalls.remainingCalls(asked, resumed.tasks, lookup, tool_calls)

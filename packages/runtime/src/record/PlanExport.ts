@@ -4,11 +4,11 @@ import { EventsExpired, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { Entry } from "@bowline/domain/plan/Inbox"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect, Schema } from "effect"
+import { Effect, Schema, Struct } from "effect"
 import { type EventRow, toFrames } from "../store/EventRow.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
-import type { PlanStore, Recorded } from "../store/PlanStore.ts"
+import type { PlanStore, Recorded, RecordedCall } from "../store/PlanStore.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { AttemptRecord } from "./AttemptRecord.ts"
 import { type BeginRecord, type SourcesRecord, version } from "./BeginRecord.ts"
@@ -28,7 +28,7 @@ export type Line =
   | SourcesRecord
   | AttemptRecord
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
-  | ({ readonly type: "call" } & Recorded["calls"][number])
+  | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
 
 /** From where a plan is read. */
@@ -57,7 +57,7 @@ export const recordsOf = ({ record }: EventRow): ReadonlyArray<Recording> =>
 
 const decodeData = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
-const allRows = Effect.fnUntraced(function* (store: PlanStore["Service"], id: PlanId) {
+export const allRows = Effect.fnUntraced(function* (store: PlanStore["Service"], id: PlanId) {
   const rows: Array<EventRow> = []
   for (;;) {
     const last = rows.at(-1)
@@ -67,7 +67,7 @@ const allRows = Effect.fnUntraced(function* (store: PlanStore["Service"], id: Pl
   }
 })
 
-const all = Effect.fnUntraced(function* <A, E>(read: (page: PageRequest) => Effect.Effect<Page<A>, E>) {
+export const all = Effect.fnUntraced(function* <A, E>(read: (page: PageRequest) => Effect.Effect<Page<A>, E>) {
   const items: Array<A> = []
   let cursor: number | null = null
   do {
@@ -121,7 +121,8 @@ export const linesOf = Effect.fnUntraced(function* (
         data: decodeData(payload)
       }))
     ]),
-    ...calls.map((call): Line => ({ type: "call", ...call })),
+    // The frame of its start has what it was called with.
+    ...calls.map((call): Line => ({ type: "call", ...Struct.omit(call, ["input"]) })),
     ...entries.map((entry): Line => ({ type: "entry", entry }))
   ]
 })

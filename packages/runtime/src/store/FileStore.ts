@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { FileRefused, InvalidRequest, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
+import type { NewMessage } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
 import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
@@ -27,6 +28,16 @@ export const quotaExceeded = (bytes: number): FileRefused =>
 /** The files of a question, each once. */
 export const idsOf = (parts: ReadonlyArray<QuestionPart> = []): ReadonlyArray<FileId> =>
   Array.from(new Set(parts.flatMap((part) => (part.type === "file" ? [part.file_id] : []))))
+
+/** The files of messages, each once. */
+export const idsTold = (messages: ReadonlyArray<Pick<NewMessage, "parts">>): ReadonlyArray<FileId> =>
+  Array.from(
+    new Set(
+      messages.flatMap(({ parts }) =>
+        parts.flatMap((part) => (part.type === "file" && "file_id" in part ? [part.file_id] : []))
+      )
+    )
+  )
 
 /** A file of the question was deleted after the question was looked at. */
 export const gone = new InvalidRequest({

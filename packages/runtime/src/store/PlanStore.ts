@@ -268,6 +268,7 @@ export interface StoredTask extends TaskCall {
 
 /** A call with what it gave. */
 export interface RecordedCall extends Omit<StoredTask, "endpoint"> {
+  readonly input: Schema.Json
   readonly result: string | null
   readonly error: TaskError | null
 }
@@ -275,6 +276,8 @@ export interface RecordedCall extends Omit<StoredTask, "endpoint"> {
 /** What a plan was run with, and the results of its calls, in the order in which they started. */
 export interface Recorded {
   readonly preferences: Preferences
+  /** The request as it is stored, without secrets; null where an earlier version has stored the plan. */
+  readonly request: Schema.Json | null
   readonly calls: ReadonlyArray<RecordedCall>
 }
 

@@ -1,4 +1,4 @@
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import { ForkedFrom, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
 import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
@@ -117,6 +117,14 @@ const withoutSteering = (request: typeof Request.Type) => {
   })
 }
 
+/** A version that knows no forks must not make their calls: without legs as they have to be it cannot read the request. */
+const guarded = (request: typeof Request.Type) => {
+  const fork = Schema.decodeUnknownOption(Fields)(request["fork"])
+  return Option.isSome(fork) && fork.value["tools"] !== "live" ? { ...request, legs: null } : request
+}
+const unguarded = ({ legs, ...request }: typeof Request.Type): typeof Request.Type =>
+  legs === undefined || legs === null ? request : { ...request, legs }
+
 /** A request as a caller would send it. */
 export const written = Schema.encodeSync(PlanRequest)
 
@@ -126,7 +134,9 @@ export const written = Schema.encodeSync(PlanRequest)
  * a key they are left out.
  */
 export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest => {
-  const { secrets, stored } = withoutSecrets(withoutWebhookSecrets(withoutSteering(withAgents(decodeRequest(sent)))))
+  const { secrets, stored } = withoutSecrets(
+    guarded(withoutWebhookSecrets(withoutSteering(withAgents(decodeRequest(sent)))))
+  )
   const sealWith = (key: SealingKey) =>
     seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
   const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)
@@ -158,7 +168,7 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result
       prior_summary: __,
       webhooks: ___,
       ...kept
-    } = yield* Result.fromOption(decoded, (): Lack => "shape")
+    } = unguarded(yield* Result.fromOption(decoded, (): Lack => "shape"))
     let lack: Lack = "shape"
     const withUrl = (fields: Fields, field: string, place: string): Fields => {
       const url = found.get(place) ?? fields[field]
@@ -193,6 +203,14 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Result
     return yield* Result.fromOption(whole, () => lack)
   })
 
+/** The request that was stored, for whoever connects to none of its agents and servers: their secrets are gone, and are not needed. */
+export const restoreOffline = (request: Schema.Json): Option.Option<PlanRequest> =>
+  Option.flatMap(Schema.decodeUnknownOption(Request)(request), ({ agents = [], mcp_servers = [], ...rest }) => {
+    const { history: _, prior_summary: __, webhooks: ___, ...kept } = unguarded(rest)
+    const offline = (named: typeof Named.Type) => ({ ...Struct.omit(named, ["headers"]), auth: { type: "none" } })
+    return decodeStored({ ...kept, agents: agents.map(offline), mcp_servers: mcp_servers.map(offline) })
+  })
+
 const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isObject(json)
 
 /** The question as it was asked, with files by their ids. */
@@ -204,6 +222,8 @@ const withGivenParts = (request: Schema.JsonObject): Schema.JsonObject => {
 }
 const decodeParts = Schema.decodeUnknownOption(Schema.Array(QuestionPart))
 
+const decodeFork = Schema.decodeUnknownOption(ForkedFrom)
+
 /** A stored request as its caller may see it, and send it to `POST /plan` again when the secrets are back in it. */
 export const shown = (request: Schema.Json | null): Plan["request"] =>
   request !== null && isObject(request)
@@ -213,6 +233,15 @@ export const shown = (request: Schema.Json | null): Plan["request"] =>
           Object.hasOwn(PlanBody.fields, field) && !(field === "agents" && request["came_without_agents"] === true)
       )
     : null
+
+/** What a whole plan shows of its stored request. */
+export const shownIn = (request: Schema.Json | null): Pick<Plan, "forked_from" | "request"> => {
+  const fork = Option.flatMap(Schema.decodeUnknownOption(Fields)(request), (fields) => decodeFork(fields["fork"]))
+  return {
+    request: shown(request),
+    ...Option.match(fork, { onNone: () => ({}), onSome: (forked_from) => ({ forked_from }) })
+  }
+}
 
 const decodeAsker = Schema.decodeUnknownOption(Schema.Struct({ asker: Asker }))
 

@@ -69,7 +69,7 @@ describe("the former version", () => {
       // Or the end of one that has used up its money: it knows no such limit.
       if (event.event === "final" && event.data.stop_reason === "max_cost") return
       // Or asks about a call that may have been made before.
-      if (event.event === "approval.requested" && event.data.why === "maybe_done") return
+      if (event.event === "approval.requested" && ["fork", "maybe_done"].includes(event.data.why)) return
       for (const { payload } of fromEvents(1, "2026-01-02T03:04:05.678Z", [event])) {
         reads("event", { event: event.event, data: JSON.parse(payload) as unknown })
       }

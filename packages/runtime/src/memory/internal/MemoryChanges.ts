@@ -35,6 +35,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
       agent: change.agent,
       endpoint: change.endpoint,
       skill: change.skill,
+      input: change.input,
       started_at: change.at,
       remote_task_id: null,
       remote_context_id: null,

@@ -3,7 +3,7 @@ import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect } from "effect"
 import { fromEvents } from "../../store/EventRow.ts"
-import { gone, idsOf, sessionQuotaExceeded } from "../../store/FileStore.ts"
+import { gone, idsOf, idsTold, sessionQuotaExceeded } from "../../store/FileStore.ts"
 import { PlanExists, planOf } from "../../store/Idempotency.ts"
 import type { NewPlan, PlanStore } from "../../store/PlanStore.ts"
 import { newPrior } from "../../store/PriorSummaries.ts"
@@ -77,9 +77,10 @@ export const prepare = Effect.fnUntraced(function* (
   const now = yield* Clock.currentTimeMillis
   const fire = plan.firing === undefined ? undefined : yield* prepareFiring(memory, plan, plan.firing, now)
   const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
-  const files = idsOf(request.question_parts)
+  const asked = idsOf(request.question_parts)
   const isThere = (id: FileId) => memory.files.get(id)?.file !== undefined && memory.files.get(id)?.owner === caller
-  if (!files.every(isThere)) return yield* gone
+  if (!asked.every(isThere)) return yield* gone
+  const files = [...asked, ...idsTold(plan.messages).filter(isThere)]
   const { filesQuota = Infinity } = plan
   const all = Array.from(session.files.union(new Set(files)), (id) => memory.files.get(id)?.file?.bytes ?? 0)
   const bytes = all.reduce((sum, size) => sum + size, 0)

@@ -25,6 +25,7 @@ import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
   readonly preset: string | null
+  readonly input: Schema.Json
   finished_at: string | null
   error: TaskError | null
   result: string | null

@@ -154,14 +154,14 @@ export const waitOf = (plan_id: string, wait: Extract<PlanChange, { readonly _ta
 
 /** What a plan of this owner was run with, and its calls with their results. */
 export const readRecorded = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, owner: CallerName, id: PlanId) {
-  const [plan] = yield* sql<Pick<Recorded, "preferences">>`
-select preferences from plans where id = ${id} and owner = ${owner}`
+  const [plan] = yield* sql<Omit<Recorded, "calls">>`
+select preferences, request from plans where id = ${id} and owner = ${owner}`
   if (plan === undefined) return yield* new NotFound({ what: "plan" })
   const calls = yield* sql<Omit<RecordedCall, "started_at"> & { readonly started_at: Date }>`
-select id as task_id, tool, kind, agent, skill, state, started_at, remote_task_id, remote_context_id, result, error
+select id as task_id, tool, kind, agent, skill, input, state, started_at, remote_task_id, remote_context_id, result, error
 from tasks where plan_id = ${id} order by ordinal`
   return {
-    preferences: plan.preferences,
+    ...plan,
     calls: calls.map((call) => ({ ...call, started_at: call.started_at.toISOString() }))
   }
 })

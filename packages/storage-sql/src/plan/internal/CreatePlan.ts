@@ -217,21 +217,24 @@ const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...s
       })
 
 /**
- * The session has the files of the question from now on. It locks them: whoever deletes one of them meanwhile waits, and finds it in use, or has deleted it
+ * The session has the files of the question from now on, and those of the messages that it begins with, as far as they are there. It locks them: whoever deletes one of them meanwhile waits, and finds it in use, or has deleted it
  * before.
  */
 const linkFiles = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { caller, filesQuota = Infinity, request }: NewPlan,
+  { caller, filesQuota = Infinity, messages, request }: NewPlan,
   session: SessionId
 ) {
-  const ids = FileStore.idsOf(request.question_parts)
+  const asked = FileStore.idsOf(request.question_parts)
+  const ids = [...new Set([...asked, ...FileStore.idsTold(messages)])]
   if (ids.length === 0) return
   const there = yield* sql<{ readonly id: string }>`
 select id from files where ${sql.in("id", ids)} and owner = ${caller} and state = 'kept' order by id for share`
-  if (there.length < ids.length) return yield* FileStore.gone
+  const found = there.map(({ id }) => id)
+  if (!asked.every((id) => found.includes(id))) return yield* FileStore.gone
+  if (found.length === 0) return
   yield* sql`
-insert into session_files (session_id, file_id) select ${session}, id from files where ${sql.in("id", ids)}
+insert into session_files (session_id, file_id) select ${session}, id from files where ${sql.in("id", found)}
 on conflict do nothing`
   const [all] = yield* sql<{ readonly bytes: bigint }>`
 select coalesce(sum(f.bytes), 0)::bigint as bytes from session_files j join files f on f.id = j.file_id

@@ -1,6 +1,6 @@
 import { type Plan, type PlanFacts, type PlanSummary, summarize } from "@bowline/domain/plan/Plan"
 import { direct, type Route, traceIdOf } from "@bowline/runtime/remote/PeerClient"
-import { shown as shownRequest } from "@bowline/runtime/unstable/store/StoredRequest"
+import { shownIn } from "@bowline/runtime/unstable/store/StoredRequest"
 import type { Schema } from "effect"
 
 export interface Stored {
@@ -61,6 +61,6 @@ const shown = (row: Row): Shown => ({
 
 export const toPlan = (row: PlanRow): PlanFacts => ({ ...shown(row), question: row.question })
 
-export const toWhole = (row: WholeRow): Plan => ({ ...toPlan(row), request: shownRequest(row.request) })
+export const toWhole = (row: WholeRow): Plan => ({ ...toPlan(row), ...shownIn(row.request) })
 
 export const toSummary = (row: SummaryRow): PlanSummary => summarize(shown(row), row.question_preview)
