@@ -312,5 +312,34 @@ export const found: Readonly<Record<string, Scenario>> = {
       { _tag: "Peer", key: "p0/0.0", does: { _tag: "State", state: "something-new" } },
       { _tag: "Partition", at: 1_016, replica: 0, ms: 6_553 }
     ]
+  },
+  "a process that was away asks a provider once more for a plan that another one has parked": {
+    seed: 7_011_487,
+    replicas: 2,
+    parkAfterMs: 250,
+    plans: [
+      {
+        ...plainPlan,
+        at: 516,
+        onBusy: "interrupt",
+        steps: [
+          { words: 3, pauseMs: 277, calls: [{ key: "p0/7.5", tool: "one_refund", ms: 0, order: 1 }] },
+          { words: 3, pauseMs: 79, calls: [{ key: "p0/9.0", tool: "page", ms: 0 }] },
+          { words: 23, pauseMs: 220, calls: [] }
+        ],
+        waitMs: 22_321,
+        toolTimeoutMs: 753
+      }
+    ],
+    faults: [
+      ...[500, 503, 500, 500, 500, 503, 503, 503].map((status, request) => ({
+        _tag: "Provider" as const,
+        plan: "p0",
+        request,
+        does: { _tag: "Refuse" as const, status }
+      })),
+      { _tag: "Peer", key: "p0/7.5", does: { _tag: "Late", ms: 13_807 } },
+      { _tag: "Partition", at: 7_165, replica: 0, ms: 21_428 }
+    ]
   }
 }

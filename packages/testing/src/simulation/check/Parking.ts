@@ -2,7 +2,7 @@ import { resolve } from "@bowline/domain/plan/PlanRequest"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Moment, Observed, ObservedCommit, ObservedPlan } from "../scenario/Observed.ts"
 import { aftermath, anyFitBy, takeOverMs, wasHindered } from "./Fitness.ts"
-import { endsOf, named, seconds } from "./PlanEnd.ts"
+import { endsOf, isOwners, named, seconds } from "./PlanEnd.ts"
 
 /** How soon a plan is taken over that an entry has woken, in milliseconds: whoever hears of it does so at once, the others look every 3 s. */
 const wakesWithin = 5_000
@@ -80,13 +80,19 @@ const isWoken = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> 
     ]
   })
 
-/** Nothing of a parked plan runs: nobody asks a provider for it, or calls a tool. */
+/** Nothing of a parked plan runs: nobody asks a provider for it, or calls a tool. Who had it before, and was away, may not know that yet: it may ask. */
 const isIdle = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> =>
   plan.parked.flatMap((span) => {
     const taken = observed.takeOvers.find(({ order, plan_id }) => plan_id === plan.plan.plan_id && order > span.order)
     const until = taken?.order ?? endsOf(observed, plan)[0]?.order ?? Infinity
     const isIn = ({ began }: { readonly began: Moment }) => began.order > span.order && began.order < until
-    const asked = observed.attempts.filter((attempt) => attempt.plan === plan.name && isIn(attempt))
+    const asked = observed.attempts.filter(
+      (attempt) =>
+        attempt.plan === plan.name &&
+        isIn(attempt) &&
+        (isOwners(observed, plan, attempt) ||
+          !wasHindered(observed, attempt.replica, attempt.began.at - aftermath(observed), attempt.began.at))
+    )
     const called = observed.calls.filter((call) => call.plan === plan.name && isIn(call))
     return [...asked, ...called].map(
       ({ began }) => `is parked at ${seconds(span.from)}, and works at ${seconds(began.at)}`
