@@ -32,6 +32,15 @@ export default defineConfig({
     target: "es2023",
     // The policy of the page allows no script and no style that is not a file of its own.
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false }
+    modulePreload: { polyfill: false },
+    rolldownOptions: {
+      output: {
+        // The pages of a folder are one file: each file more is compressed by itself.
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: ["operator", "overview", "schedule", "session"].map((name) => ({ name, test: `/src/${name}/` }))
+        }
+      }
+    }
   }
 })

@@ -1,4 +1,4 @@
-import type { PlanView } from "@bowline/client"
+import type { Plan, PlanView } from "@bowline/client"
 import type { ComponentChildren, TargetedKeyboardEvent } from "preact"
 import { useEffect, useRef } from "preact/hooks"
 import { Arguments } from "../call/Arguments.tsx"
@@ -11,6 +11,7 @@ import { cost, count, counted, duration, span } from "../text/Format.ts"
 import { AttemptDetails } from "./AttemptDetails.tsx"
 import { findAttempt } from "./AttemptFacts.ts"
 import { CallDetails } from "./CallDetails.tsx"
+import { ForkForm } from "./ForkForm.tsx"
 import "./details.css"
 
 /** What the pane says of a row. */
@@ -21,7 +22,7 @@ interface Details {
   readonly content: ComponentChildren
 }
 
-const stepDetails = (view: PlanView, number: number): Details | undefined => {
+const stepDetails = (view: PlanView, number: number, plan: Plan | undefined): Details | undefined => {
   const step = view.steps.find((entry) => entry.step === number)
   if (step === undefined) return undefined
   const calls = view.tasks.filter((task) => task.step === number)
@@ -50,6 +51,7 @@ const stepDetails = (view: PlanView, number: number): Details | undefined => {
             </>
           )}
         </dl>
+        {plan === undefined ? null : <ForkForm key={number} plan={plan} step={number} />}
       </>
     )
   }
@@ -78,7 +80,7 @@ const detailsOf = (live: FollowedPlan, row: string): Details | undefined => {
           }
     }
     case "step":
-      return stepDetails(view, Number(name))
+      return stepDetails(view, Number(name), live.plan.value)
     case "approval": {
       const approval = view.approvals.find(({ taskId }) => taskId === name)
       if (approval === undefined) return undefined

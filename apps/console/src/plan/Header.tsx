@@ -4,7 +4,7 @@ import { now } from "../gateway/GatewayClock.ts"
 import { traceHref } from "../gateway/Config.ts"
 import type { FollowedPlan } from "../live/FollowedPlan.ts"
 import { nameSubject } from "../route/Location.ts"
-import { sessionHref } from "../route/Route.ts"
+import { planHref, sessionHref } from "../route/Route.ts"
 import { Fact } from "../shell/Block.tsx"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { cost, count, cutMiddle, duration, elapsed, relative, shortId, span, unknown } from "../text/Format.ts"
@@ -99,6 +99,13 @@ export const Header = ({ live }: { readonly live: FollowedPlan }) => {
             : `${count(usage.input_tokens)} in (${count(usage.cached_input_tokens)} cached), ${count(usage.output_tokens)} out`}
         </Fact>
         <Fact name="Cost">{cost(numbers.costUsd)}</Fact>
+        {plan.forked_from === undefined ? null : (
+          <Fact name="Fork of">
+            <a href={`${planHref(plan.forked_from.plan_id)}?with=${plan.plan_id}`}>
+              {shortId(plan.forked_from.plan_id)}, step {plan.forked_from.step}
+            </a>
+          </Fact>
+        )}
         <Metadata entries={plan.metadata} />
         {trace === undefined ? null : (
           <Fact name="Trace">

@@ -1,10 +1,12 @@
 import { useEffect, useMemo } from "preact/hooks"
 import { followPlan, type FollowedPlan } from "../live/FollowedPlan.ts"
 import { isProblem } from "../gateway/Resource.ts"
+import { here } from "../route/Location.ts"
 import { Loading, Problem } from "../shell/Notice.tsx"
 import { Answer, Speech } from "./Answer.tsx"
 import { AskOn, Said } from "./AskOn.tsx"
 import { Banner } from "./Banner.tsx"
+import { ComparedPlans } from "./ComparedPlans.tsx"
 import { Deliveries } from "./Deliveries.tsx"
 import { Feedback } from "./Feedback.tsx"
 import { Header } from "./Header.tsx"
@@ -27,8 +29,14 @@ const Missing = ({ live }: { readonly live: FollowedPlan }) =>
     </>
   )
 
-/** One plan: what was asked, how it goes, where its time went, and the answer. Live and replayed it is the same. */
+/** One plan, or another one beside it. */
 export const PlanPage = ({ id }: { readonly id: string }) => {
+  const other = here.value.query.get("with")
+  return other === null ? <OnePlan id={id} /> : <ComparedPlans key={other} id={id} other={other} />
+}
+
+/** What was asked, how it goes, where its time went, and the answer. Live and replayed it is the same. */
+const OnePlan = ({ id }: { readonly id: string }) => {
   const live = useMemo(() => followPlan(id), [id])
   useEffect(() => live.stop, [live])
   // A plan that is gone is not shown any more: nobody can say how it went.
