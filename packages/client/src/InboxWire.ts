@@ -26,6 +26,7 @@ export type NewEntry =
   | {
     readonly type: "text"
     readonly text: string
+    readonly files?: ReadonlyArray<string>
     readonly when?: "boundary" | "now"
     readonly else?: "ask" | "reject"
   }

@@ -1,4 +1,6 @@
 import { Effect, Schema } from "effect"
+import { maxFiles } from "../file/QuestionPart.ts"
+import { FileId } from "../file/StoredFile.ts"
 import { CallerName } from "../caller/CallerName.ts"
 import { SessionId } from "../session/Session.ts"
 import { TaskId } from "../tool/TaskState.ts"
@@ -23,19 +25,23 @@ export const maxText = 200_000
 /** How many texts a plan may have that it has not taken yet, and how many characters all of them. */
 export const maxTexts = { count: 100, characters: 400_000 } as const
 
-/** What a caller adds while the plan works: at the next step `boundary`, or `now`, in place of what the provider is answering. */
+/**
+ * What a caller adds while the plan works: at the next step `boundary`, or `now`, in place of what the provider is answering. `files` are stored ones, which the model gets
+ * behind the text.
+ */
 export const TextEntry = Schema.Struct({
   type: Schema.tag("text"),
   text: Schema.String.check(
     Schema.makeFilter((text) => text.trim() !== "" || "Expected a text that is not blank"),
     Schema.isMaxLength(maxText)
   ),
+  files: Schema.optionalKey(Schema.Array(FileId).check(Schema.isBetweenLength(1, maxFiles))),
   when: Schema.Literals(["boundary", "now"]).pipe(Schema.withDecodingDefaultKey(Effect.succeed("boundary" as const))),
   else: Schema.Literals(["ask", "reject"]).pipe(Schema.withDecodingDefaultKey(Effect.succeed("ask" as const)))
 })
 export type TextEntry = typeof TextEntry.Type
 
-/** The result of a call of a tool that the client runs. With `is_error` it says why the call has failed. */
+/** The result of a call of a tool that the client runs. With `is_error` it says why the call has failed. A list of parts as those of a question, some of them files, is taken as such. */
 export const ResultEntry = Schema.Struct({
   type: Schema.tag("result"),
   task_id: TaskId,

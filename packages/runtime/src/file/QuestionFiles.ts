@@ -40,11 +40,11 @@ const inline = ({ data, media_type: type, name }: Extract<GivenPart, { readonly 
 const tooSlow = { message: "The file did not come within 10 seconds" }
 
 /** Tells that a part is wrong. An unknown file and somebody else's get the same words. */
-const wrong = (index: number, field: string, message: string) =>
-  new InvalidRequest({ issues: [{ path: ["question", index, field], message }] })
+const wrong = (root: string, index: number, field: string, message: string) =>
+  new InvalidRequest({ issues: [{ path: [root, index, field], message }] })
 
 /**
- * Takes the files of a question in: those that come with it are stored, those that it names are looked up or fetched, side by side. Nothing is stored of a plan yet, and no later step has the bytes.
+ * Takes the files of a question in: those that come with it are stored, those that it names are looked up or fetched, side by side. Nothing is stored of a plan yet, and no later step has the bytes. `root` is the field of the parts.
  */
 export const make = Effect.gen(function* () {
   const files = yield* Files
@@ -53,17 +53,18 @@ export const make = Effect.gen(function* () {
   const toPart = Effect.fnUntraced(function* (
     caller: CallerName,
     part: GivenPart,
-    index: number
+    index: number,
+    root: string
   ): Effect.fn.Return<QuestionPart, InvalidRequest | StorageError> {
     if (part.type === "text") return part
     if ("file_id" in part) {
       return yield* store.find(caller, part.file_id).pipe(
         Effect.map(referenceOf),
-        Effect.catchTag("NotFound", () => Effect.fail(wrong(index, "file_id", "There is no such file")))
+        Effect.catchTag("NotFound", () => Effect.fail(wrong(root, index, "file_id", "There is no such file")))
       )
     }
     const field = "url" in part ? "url" : "data"
-    const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(index, field, message))
+    const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(root, index, field, message))
     return yield* files.upload({ caller, ...("url" in part ? fetch(part.url) : inline(part)) }).pipe(
       "url" in part ? Effect.timeoutOrElse({ duration: fetchTimeout, orElse: () => refused(tooSlow) }) : identity,
       Effect.map(({ file }) => referenceOf(file)),
@@ -72,12 +73,14 @@ export const make = Effect.gen(function* () {
   })
   return Effect.fnUntraced(function* (
     caller: CallerName,
-    given: GivenQuestion
+    given: GivenQuestion,
+    root: string = "question"
   ): Effect.fn.Return<WholeQuestion, InvalidRequest | StorageError> {
     if (typeof given === "string") return { question: given }
-    const question_parts = yield* Effect.forEach(given, (part, index) => toPart(caller, part, index), {
-      concurrency: maxFiles
-    })
+    // Only those that are fetched take long. The others are stored in their order, in which they are listed.
+    const concurrency = given.some((part) => "url" in part) ? maxFiles : 1
+    const take = (part: GivenPart, index: number) => toPart(caller, part, index, root)
+    const question_parts = yield* Effect.forEach(given, take, { concurrency })
     const question = textOf(question_parts)
     return question_parts.some(({ type }) => type === "file") ? { question, question_parts } : { question }
   })

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Decision, GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import type { Entry, NewEntry, TextEntry } from "@bowline/domain/plan/Inbox"
+import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
 import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
@@ -14,12 +14,25 @@ import {
   NotFound,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
+import { GivenPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Option, Schema, Struct } from "effect"
 import { isDeepStrictEqual } from "node:util"
+import { FilesConfig } from "../config/FilesConfig.ts"
+import * as QuestionFiles from "../file/QuestionFiles.ts"
+import { FileStore } from "../store/FileStore.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { idempotency } from "../store/Idempotency.ts"
-import { type Accepting, entryOf, InboxStore, keyedId, settles, type WaitId } from "../store/InboxStore.ts"
+import {
+  type Accepting,
+  entryOf,
+  InboxStore,
+  keyedId,
+  partsOf,
+  settles,
+  type StoredTextEntry,
+  type WaitId
+} from "../store/InboxStore.ts"
 import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -127,6 +140,30 @@ export class Inbox extends Context.Service<
       const validator = yield* InputValidator
       const newPlans = yield* NewPlans
       const uuid = yield* UuidGenerator
+      const files = yield* FileStore
+      const takeFiles = yield* QuestionFiles.make
+      const { sessionQuota } = yield* FilesConfig
+
+      /** Takes in the files of a text, or of a result, and gives them to the plan's session. */
+      const withFiles = Effect.fnUntraced(function* ({ caller }: Decider, plan_id: PlanId, entry: NewEntry) {
+        const given = givenParts(entry)
+        if (given === undefined) return entry
+        const { parts, root } = given
+        const { session_id } = yield* plans.get(caller, plan_id)
+        const { question_parts = [] } = yield* takeFiles(caller, parts, root)
+        const references = question_parts.filter((part) => part.type === "file")
+        const refuse = (message: string, code?: "quota_exceeded") =>
+          Effect.fail(new InvalidRequest({ ...(code && { code }), issues: [{ path: [root], message }] }))
+        const ids = references.map(({ file_id }) => file_id)
+        yield* files.attach(session_id, ids, sessionQuota).pipe(
+          Effect.catchTags({
+            FileRefused: ({ message }) => refuse(message, "quota_exceeded"),
+            NotFound: () => refuse("A file is no longer there")
+          })
+        )
+        if (entry.type === "text") return { ...entry, references }
+        return { ...entry, content: question_parts.map((part) => ({ ...part })) }
+      })
 
       /** A notice that is lost only delays the plan, or the readers of a parked one. */
       const tell = (plan_id: PlanId, parked?: "woken" | "told") =>
@@ -174,12 +211,14 @@ export class Inbox extends Context.Service<
       })
 
       /** Asks the text as the next question of the session. The entry's id makes it one plan, however often it is tried. */
-      const ask = Effect.fnUntraced(function* (accepting: Accepting, { text }: TextEntry, owner: CallerName) {
+      const ask = Effect.fnUntraced(function* (accepting: Accepting, entry: StoredTextEntry, owner: CallerName) {
         const { entry_id, plan_id, tools = yield* store.toolsOf(plan_id) } = accepting
         const before = yield* plans.get(owner, plan_id)
         const request = decodeRequest({
           ...goingOn(before.request),
-          question: text,
+          ...(entry.references === undefined
+            ? { question: entry.text }
+            : { question: textOf(partsOf(entry)), question_parts: partsOf(entry) }),
           tools,
           session_id: before.session_id
         })
@@ -202,8 +241,9 @@ export class Inbox extends Context.Service<
         return { entry_id, plan_id: next, moved: true }
       }, Effect.uninterruptible)
 
-      const accept: Inbox["Service"]["accept"] = Effect.fnUntraced(function* (by, plan_id, entry, key, tools) {
-        yield* check(by, plan_id, entry)
+      const accept: Inbox["Service"]["accept"] = Effect.fnUntraced(function* (by, plan_id, given, key, tools) {
+        yield* check(by, plan_id, given)
+        const entry = yield* withFiles(by, plan_id, given)
         const entry_id = idOf(by, plan_id, key)
         const along = yield* newTools(by.caller, plan_id, tools)
         const accepting = { plan_id, entry_id, by: by.caller, owner: ownerOf(by), entry, tools: along }
@@ -249,6 +289,20 @@ export class Inbox extends Context.Service<
     })
   )
 }
+
+/** The files that an entry brings, if it brings any. */
+const givenParts = (
+  entry: NewEntry
+): { readonly root: string; readonly parts: ReadonlyArray<GivenPart> } | undefined => {
+  if (entry.type === "text") {
+    return entry.files && { root: "files", parts: entry.files.map((file_id) => ({ type: "file", file_id })) }
+  }
+  const parts = entry.type === "result" ? Option.getOrUndefined(decodeParts(entry.content)) : undefined
+  return parts?.some(({ type }) => type === "file") === true ? { root: "content", parts } : undefined
+}
+const decodeParts = Schema.decodeUnknownOption(Schema.Array(GivenPart).check(Schema.isMaxLength(64)), {
+  onExcessProperty: "error"
+})
 
 /** A request without what its plan alone begins with. */
 const goingOn = (request: Plan["request"]) => Struct.omit(request ?? {}, ["call", "history", "prior_summary"])

@@ -3,6 +3,7 @@ import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { Effect, Option, Schedule, Schema, Struct } from "effect"
 import { canonicalJson } from "../store/CanonicalJson.ts"
+import * as FileStore from "../store/FileStore.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import { SessionStore } from "../store/SessionStore.ts"
@@ -74,6 +75,13 @@ const staysRead = (live: LivePlan): Effect.Effect<boolean> =>
     { while: (isRead) => isRead, ...looks }
   )
 
+/** A question as a text that is said to a plan: its files are behind its words. */
+const toText = ({ question, question_parts: parts = [] }: Asked["request"]) => {
+  const words = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+  const files = FileStore.idsOf(parts)
+  return { type: "text" as const, text: words.trim() === "" ? question : words, ...(files.length > 0 && { files }) }
+}
+
 /** Has questions heard by the plan of their session that is not over (`on_busy: "steer"`). */
 export const make = Effect.gen(function* () {
   const inbox = yield* Inbox
@@ -116,7 +124,7 @@ export const make = Effect.gen(function* () {
     say: Effect.fnUntraced(
       function* ({ caller, chat, idempotency, request }: Asked, plan: PlanId) {
         const key = idempotency?.key ?? (chat && (yield* chat.keyIn(plan)))
-        const entry = { type: "text", text: request.question, when: "boundary", else: "ask" } as const
+        const entry = { ...toText(request), when: "boundary", else: "ask" } as const
         const accepted = yield* inbox.accept(
           { caller, isAdmin: false },
           plan,

@@ -3,6 +3,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { MessageId, type NewMessage } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
+import { textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect, Option, type Schema, Struct } from "effect"
 import * as ModelLimits from "../asking/ModelLimits.ts"
@@ -14,7 +15,7 @@ import type { Resumed } from "../planner/Resumption.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import { type Idempotency, keptFor } from "../store/Idempotency.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
-import type { InboxContent, StoredText } from "../store/InboxStore.ts"
+import { type InboxContent, partsOf, type StoredText } from "../store/InboxStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import * as PlanGist from "../store/PlanGist.ts"
 import { type Guard, type NewPlan, type PlanStore, questionId } from "../store/PlanStore.ts"
@@ -124,20 +125,26 @@ const readWithin = "60 seconds"
 /** How many plans in a row begin with what the plan before could not take. */
 export const maxMoves = 10
 
+/** Several texts are one question. */
+const questionOf = (texts: ReadonlyArray<StoredText>) => {
+  const question_parts = texts.flatMap(partsOf)
+  const question = textOf(question_parts)
+  return question_parts.some(({ type }) => type === "file") ? { question, question_parts } : { question }
+}
+
 /**
  * A plan of the same session that asks what `run` was told too late, with the same agents, servers, tools, preset and preferences. It neither
  * refuses to wait for the plans that are there already, nor ends them: its text was accepted.
  */
 export const continuing = Effect.fnUntraced(function* (parts: Parts, run: PlanRun, texts: ReadonlyArray<StoredText>) {
   const { caller, preset, request: before, route, session_id } = run.given
-  const { call: _, prior_summary: __, task_message: ___, webhooks: ____, ...request } = before
+  const { call: _, prior_summary: __, task_message: ___, webhooks: ____, question_parts: _____, ...request } = before
   const clock = yield* Clock.Clock
   const createdAt = clock.currentTimeMillisUnsafe()
   const preferences = { ...request.preferences, on_busy: "queue" as const }
   const { timeout_ms } = preferences
   const model = preferences.model ?? parts.config.model
-  const question = texts.map(({ text }) => text).join("\n\n")
-  const asked = { ...request, preferences, session_id, history: [], question }
+  const asked = { ...request, preferences, session_id, history: [], ...questionOf(texts) }
   const start: Start = {
     plan_id: PlanId.make(`plan_${parts.uuid()}`),
     caller,

@@ -6,6 +6,7 @@ import * as Assembly from "../asking/Assembly.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../provider/LegalHistory.ts"
+import { partsOf } from "../store/InboxStore.ts"
 import { resultLimit } from "../tool/Envelope.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import * as Spans from "../telemetry/Spans.ts"
@@ -180,19 +181,18 @@ export class StepLoop {
     return Effect.gen({ self: this }, function* () {
       const { prompt, readNames } = this.#conversation
       const now = yield* Clock.currentTimeMillis
-      const partsOf = (text: string) => [{ type: "text", text }] as const
       const said = answer === undefined ? [] : [Assembly.inOrder(answer.parts, answer.calls, [])]
       const taken = yield* inbox.take(step, (texts) => [
         ...said.map((parts) => this.#run.message("assistant", parts, now)),
-        ...texts.map(({ text }) => this.#run.message("user", partsOf(text), now))
+        ...texts.map((text) => this.#run.message("user", partsOf(text), now))
       ])
       if (taken.length === 0) return false
       const usage = answer?.usage
       for (const parts of said) {
         prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
       }
-      for (const { text } of taken) {
-        readNames(text)
+      for (const text of taken) {
+        readNames(text.text)
         prompt.add({ role: "user", parts: partsOf(text) })
       }
       return true

@@ -4,6 +4,8 @@ import type { DecisionEntry, Entry, NewEntry, Settling, TextEntry, Waiting } fro
 import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
+import type { FileReference } from "@bowline/domain/session/Message"
 import { EntryRefused, type IdempotencyConflict, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -31,13 +33,25 @@ export interface OpenWait {
   readonly url: string | null
 }
 
+/** A text with what its files are. */
+export type StoredTextEntry = TextEntry & { readonly references?: ReadonlyArray<FileReference> }
+
+/** An entry as it is stored. */
+export type StoredEntry = Exclude<NewEntry, TextEntry> | StoredTextEntry
+
+/** The parts of a text in a message, or in a question. */
+export const partsOf = ({
+  references = [],
+  text
+}: Pick<StoredTextEntry, "references" | "text">): ReadonlyArray<QuestionPart> => [{ type: "text", text }, ...references]
+
 /** Something that is said to a plan. `owner` is the caller whose plan it has to be; without one it may be anybody's. */
 export interface Accepting {
   readonly plan_id: PlanId
   readonly entry_id: EntryId
   readonly by: CallerName
   readonly owner: CallerName | undefined
-  readonly entry: NewEntry
+  readonly entry: StoredEntry
   /** The tools that the client has from the next step on, if they are others than before. */
   readonly tools?: ReadonlyArray<ClientTool> | undefined
 }
@@ -64,7 +78,7 @@ export const shownEntry = (stored: Omit<Entry, "type" | "task_id" | "text"> & { 
 }
 
 /** A text that the plan has not taken. `isTold` says whether readers have seen it in its present state. */
-export interface StoredText extends Pick<TextEntry, "text" | "when" | "else"> {
+export interface StoredText extends Pick<StoredTextEntry, "text" | "when" | "else" | "references"> {
   readonly entry_id: EntryId
   readonly by: CallerName
   readonly isWithdrawn: boolean

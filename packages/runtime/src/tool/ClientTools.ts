@@ -1,5 +1,6 @@
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
-import { Effect } from "effect"
+import { QuestionPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
+import { Effect, Option, Schema } from "effect"
 import type { Settlement } from "../store/InboxStore.ts"
 import type { Tool, ToolResult } from "./Tool.ts"
 
@@ -15,11 +16,17 @@ const maxMessage = 500
 const resultOf = ({ given }: Settlement): ToolResult => {
   if (given?.entry.type !== "result") return expired
   const { content, is_error } = given.entry
-  const text = typeof content === "string" ? content : JSON.stringify(content)
+  const parts = Array.isArray(content) ? Option.getOrElse(decodeParts(content), () => []) : []
+  const files = parts.filter((part) => part.type === "file")
+  const text = files.length > 0 ? textOf(parts) : typeof content === "string" ? content : JSON.stringify(content)
+  const result = { content: text, ...(files.length > 0 && { files }) }
   return is_error === true
-    ? { state: "failed", content: text, error: { code: "tool_failed", message: text.slice(0, maxMessage) } }
-    : { state: "completed", content: text }
+    ? { ...result, state: "failed", error: { code: "tool_failed", message: text.slice(0, maxMessage) } }
+    : { ...result, state: "completed" }
 }
+
+/** A result with files is stored as its parts. */
+const decodeParts = Schema.decodeUnknownOption(Schema.Array(QuestionPart))
 
 /** A tool that the client runs: its call waits for the result in the plan's inbox. */
 export const fromRequest = ({

@@ -127,7 +127,8 @@ describe("a text for a running plan", () => {
 
   it.effect("is the next question of the session where no step is left, and the plan says so", () =>
     Effect.gen(function* () {
-      const { plan_id, reader } = yield* ask({ preferences: { max_steps: 1 } })
+      const question_parts = [{ type: "text", text: "first" }]
+      const { plan_id, reader } = yield* ask({ question_parts, preferences: { max_steps: 1 } })
       yield* pass("1 second")
       const moved = yield* tell(plan_id, text("next one"))
       const dropped = yield* tell(plan_id, text("never mind", { else: "reject" }))

@@ -35,6 +35,7 @@ export const contentOf = ({ inbox, inboxCount, plan, waits }: PlanRecord): Inbox
             text: entry.text,
             when: entry.when,
             else: entry.else,
+            ...(entry.references !== undefined && { references: entry.references }),
             isWithdrawn: state === "withdrawn",
             isTold: told === state
           }

@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { KeyId } from "@bowline/domain/unstable/caller/IssuedKey"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
-import type { Entry, NewEntry } from "@bowline/domain/plan/Inbox"
+import type { Entry } from "@bowline/domain/plan/Inbox"
 import type { AbortReason, WokenBy } from "@bowline/domain/plan/Outcome"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
@@ -16,7 +16,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
 import type { RemoteIds, Route } from "../../remote/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
-import type { Settlement } from "../../store/InboxStore.ts"
+import type { Settlement, StoredEntry } from "../../store/InboxStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Charge, EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, DueDelivery, PushCursor } from "../../store/PushStore.ts"
@@ -103,7 +103,7 @@ export interface SessionRecord {
 /** What was said to a plan. */
 export interface EntryRecord extends Pick<Entry, "entry_id" | "by" | "at"> {
   readonly ordinal: number
-  readonly entry: NewEntry
+  readonly entry: StoredEntry
   readonly tools: ReadonlyArray<ClientTool> | undefined
   /** Of what settles a call: the round that it has settled. */
   readonly round: number | null

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
-import type { DecisionEntry, Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
+import type { DecisionEntry, Entry, NewEntry, Settling, Waiting } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
@@ -11,6 +11,7 @@ import {
   type Settlement,
   shownEntry,
   type StoredWait,
+  type StoredTextEntry,
   type StoredWaitKind
 } from "@bowline/runtime/unstable/store/InboxStore"
 import { type Schema, Struct } from "effect"
@@ -128,7 +129,7 @@ interface ContentRow {
   readonly texts: ReadonlyArray<{
     readonly entry_id: EntryId
     readonly by: CallerName
-    readonly entry: TextEntry
+    readonly entry: StoredTextEntry
     readonly state: Entry["state"]
     readonly told: Entry["state"] | null
   }> | null
@@ -166,7 +167,7 @@ export const toContent = ({ count, plan_id, settled, texts, tools }: ContentRow)
   count,
   texts: (texts ?? []).map(({ entry, state, told, ...text }) => ({
     ...text,
-    ...Struct.pick(entry, ["text", "when", "else"]),
+    ...Struct.pick(entry, ["text", "when", "else", "references"]),
     isWithdrawn: state === "withdrawn",
     isTold: told === state
   })),
