@@ -31,17 +31,19 @@ const postgres = ["packages/storage-sql/test/postgres/globalSetup.ts"]
 
 const simulation = "test/simulation/**/*.test.ts"
 
+/** Packages whose tests stay in their process. */
+const alone = ["domain", "protocol", "runtime", "provider-openai", "provider-anthropic", "a2a", "mcp", "client"]
+
+/** In `npm test` they are one project: its workers load Effect, and what else they have in common, once, and not once for each package. */
+const units =
+  process.env["BOWLINE_TEST_BUNDLE"] === undefined
+    ? alone.map((name) => project(`packages/${name}`))
+    : [project("packages", { name: "units", include: alone.map((name) => `${name}/test/**/*.test.ts`) })]
+
 export default [
-  project("packages/domain"),
-  project("packages/protocol"),
-  project("packages/runtime"),
-  project("packages/provider-openai"),
-  project("packages/provider-anthropic"),
-  project("packages/a2a"),
-  project("packages/mcp"),
+  ...units,
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
-  project("packages/client"),
   project("apps/gateway", { globalSetup: postgres, processes: true, exclude: [simulation] }),
   // It watches everything that happens in its process, so no other file may have begun something there.
   project("apps/gateway", { name: "gateway simulation", include: [simulation], isolate: true, processes: true }),

@@ -68,10 +68,10 @@ const isInView = (page: Page, selector: string) =>
 
 const causes = [
   {
-    request: { question: "Stuck peer", preferences: { timeout_ms: 1_500 } },
+    request: { question: "Stuck peer", preferences: { timeout_ms: 6_500 } },
     code: "aborted: deadline",
     reason: "deadline in archive_search",
-    says: /^The deadline \(1\.5 s\) passed while archive_search \(peer archive\) had not answered for [\d.]+ m?s\.$/,
+    says: /^The deadline \(6\.5 s\) passed while archive_search \(peer archive\) had not answered for [\d.]+ m?s\.$/,
     row: /^archive_search .*interrupted/,
     docs: "/docs/operations/peer-fails"
   },

@@ -178,7 +178,7 @@ export class SupportDesk extends Context.Service<
         const refunded = await over(await put({ question: "May order 4711 be refunded?", session_id, metadata }))
         const paid = await approveFirst(await put({ question: "Refund it, then.", session_id }))
         await approveFirst(await put({ question: "Refund it, then.", session_id: "order-4702" }))
-        const deadline = { timeout_ms: 1_800 }
+        const deadline = { timeout_ms: 6_800 }
         const [stuckPeer, retried] = await Promise.all([
           put({ question: "Which orders of 1998 had a rope that broke?", preferences: deadline }).then(over),
           put({ question: "Summarise last week's complaints." }).then(over),

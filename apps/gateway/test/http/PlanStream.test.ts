@@ -73,7 +73,7 @@ describe("a plan", () => {
   it.live("is answered as one object with 200 also when it fails, and says how", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[stall]])
-      const { status, body } = yield* post(`${url}/plan`, { question: "?", preferences: { timeout_ms: 2_000 } })
+      const { status, body } = yield* post(`${url}/plan`, { question: "?", preferences: { timeout_ms: 6_000 } })
       assert.deepStrictEqual([status, body["state"], "final" in body], [200, "aborted", false])
       assert.deepInclude(body["error"], { code: "aborted", reason: "deadline", stage: "provider", retryable: true })
     })

@@ -250,7 +250,7 @@ describe("secrets", () => {
 
         const all = yield* asksAsStream("all", { question: "all", session_id: "s", agents: catalog })
         assert.includeMembers([...eventsOf(all.text)], ["retry", "task.finished", "final", "done"])
-        const stuckPlan = { question: "stuck", agents: catalog, preferences: { timeout_ms: 5_000 } }
+        const stuckPlan = { question: "stuck", agents: catalog, preferences: { timeout_ms: 10_000 } }
         assert.include((yield* asksAsStream("stuck", stuckPlan)).text, `"reason":"deadline"`)
         yield* agents.find(({ name }) => name === "stuck")?.served.cancelled ?? Effect.void
         assert.include((yield* asksAsStream("again", { question: "again" })).text, "event: text.retract")

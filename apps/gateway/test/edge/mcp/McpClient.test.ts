@@ -148,7 +148,7 @@ describe.each(clients)("the %s", (_, connect, revision) => {
   it.live("waits no longer for a stuck peer than its preset allows, and learns that the time was over", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({ acts: [stuck] })
-      const knots = { agents: [agentAt("ann", peer.url)], preferences: { timeout_ms: 3_000 } }
+      const knots = { agents: [agentAt("ann", peer.url)], preferences: { timeout_ms: 6_000 } }
       const { url } = yield* start(askAll("ann_ask"), yield* file({ presets: { knots } }))
       const result = yield* (yield* connect(url)).call("ask_knots", { question: "?" })
       assert.isTrue(result.isError)

@@ -81,7 +81,7 @@ describe("a client of Chat Completions", () => {
       const { agent, peer } = yield* servePeer("bob", stuck)
       const { url } = yield* start(() => [call("bob")])
       const within = (timeout_ms: number) => ({ agents: [agent], preferences: { timeout_ms } })
-      const { cause, chunks } = yield* readOut(url, { bowline: within(3_000) })
+      const { cause, chunks } = yield* readOut(url, { bowline: within(6_000) })
       assert.strictEqual(codeOf(cause), "aborted")
       assert.isTrue(chunks.every(({ choices }) => choices[0]?.finish_reason === null))
       yield* peer.cancelled

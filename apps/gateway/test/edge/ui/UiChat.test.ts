@@ -152,7 +152,7 @@ describe("the AI SDK's chat", () => {
       yield* ask(chat)
       assert.deepStrictEqual(chat.status, "error")
       assert.match(chat.error?.message ?? "", /^provider_\w+: /)
-      const late = open(url, { id: "late", bowline: { preferences: { timeout_ms: 2_000 } } })
+      const late = open(url, { id: "late", bowline: { preferences: { timeout_ms: 6_000 } } })
       yield* ask(late)
       assert.deepStrictEqual([late.status, lastOf(late)], ["error", ["text: a"]])
       assert.match(late.error?.message ?? "", /^aborted: /)
