@@ -31,17 +31,19 @@ const postgres = ["packages/storage-sql/test/postgres/globalSetup.ts"]
 
 const simulation = "test/simulation/**/*.test.ts"
 
-/** Packages whose tests stay in their process. */
-const alone = ["domain", "protocol", "runtime", "provider-openai", "provider-anthropic", "a2a", "mcp", "client"]
+/** Packages with few tests, which need no database. */
+const small = ["domain", "protocol", "provider-openai", "provider-anthropic", "mcp", "client"]
 
 /** In `npm test` they are one project: its workers load Effect, and what else they have in common, once, and not once for each package. */
-const units =
+const smallOnes =
   process.env["BOWLINE_TEST_BUNDLE"] === undefined
-    ? alone.map((name) => project(`packages/${name}`))
-    : [project("packages", { name: "units", include: alone.map((name) => `${name}/test/**/*.test.ts`) })]
+    ? small.map((name) => project(`packages/${name}`))
+    : [project("packages", { name: "small packages", include: small.map((name) => `${name}/test/**/*.test.ts`) })]
 
 export default [
-  ...units,
+  ...smallOnes,
+  project("packages/runtime"),
+  project("packages/a2a"),
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
   project("apps/gateway", { globalSetup: postgres, processes: true, exclude: [simulation] }),

@@ -1,7 +1,7 @@
 import { stall, until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Schedule } from "effect"
 import { eventsOf, post, send, start } from "./RunningGateway.ts"
 
 const streamed = { accept: "text/event-stream" }
@@ -36,7 +36,10 @@ const asking = (fields: object = {}): RequestInit => ({
 const planIdIn = (text: string) => /"plan_id":"(plan_[^"]+)"/.exec(text)?.[1] ?? ""
 
 const settled = (url: string, id: string) =>
-  Effect.repeat(send(`${url}/plans/${id}`), { until: ({ body }) => body["finished_at"] !== null })
+  Effect.repeat(send(`${url}/plans/${id}`), {
+    until: ({ body }) => body["finished_at"] !== null,
+    schedule: Schedule.spaced("20 millis")
+  })
 
 describe("a plan", () => {
   it.live("is streamed as events, each with its ids, or answered as one object", () =>

@@ -1,6 +1,6 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Latch, Redacted } from "effect"
+import { Effect, Fiber, Latch, Redacted, Schedule } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { databases } from "../plan/Databases.ts"
 import { send, start } from "./RunningGateway.ts"
@@ -13,7 +13,8 @@ const begin = Effect.gen(function* () {
   /** Asks until this failed and nothing else. */
   const failing = (...expected: ReadonlyArray<string>) =>
     Effect.repeat(send(`${url}/ready`), {
-      until: ({ body }) => JSON.stringify(body["failed"] ?? []) === JSON.stringify(expected)
+      until: ({ body }) => JSON.stringify(body["failed"] ?? []) === JSON.stringify(expected),
+      schedule: Schedule.spaced("20 millis")
     })
   return { sql, failing }
 }).pipe(Effect.provide(Reactivity.layer))

@@ -3,7 +3,7 @@ import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { post } from "../http/RunningGateway.ts"
 import { start } from "../plan/GatewayProcess.ts"
 
@@ -30,7 +30,7 @@ const run = Effect.fnUntraced(function* (collector: string, hasFailed: (log: str
     assert.deepInclude(body["final"], { text: "the answer" })
     return yield* hasFailed(gateway.lines.join("\n"))
   })
-  yield* Effect.repeat(ask, { until: (failed) => failed })
+  yield* Effect.repeat(ask, { until: (failed) => failed, schedule: Schedule.spaced("50 millis") })
   yield* ask
   return yield* gateway.kill("SIGTERM")
 })
