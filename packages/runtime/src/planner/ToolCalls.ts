@@ -311,6 +311,10 @@ class StepCalls {
       })
     )
     if (used !== undefined) return Effect.succeed(used)
+    // A time that has passed is no wait: nothing is stored, and the plan is not parked.
+    if (timeoutMs === 0 && opened === undefined) {
+      return Effect.succeed({ task_id, round, given: undefined, tool_digest: null })
+    }
     return run.stages.instead("tool", "client")(kind === "result" ? run.given.unread(waiting) : waiting)
   }
 
