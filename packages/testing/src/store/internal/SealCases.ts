@@ -41,6 +41,10 @@ const kinds: Readonly<Record<string, ReadonlyArray<Content>>> = {
     ["parked", '{"wakes_at":null}'],
     ["woken", '{"because":"entry"}'],
     ["task.artifact", JSON.stringify({ task_id: "1", text: "x".repeat(100_000) })],
+    [
+      "task.artifact",
+      '{"task_id":"1","parts":[{"type":"file","file_id":"file_01a22155-38c1-72ac-8f75-9b8155c0cc33"}]}'
+    ],
     ["task.finished", JSON.stringify({ task_id: "1", result: "x".repeat(100_000) })],
     ["done", "{}"]
   ],
