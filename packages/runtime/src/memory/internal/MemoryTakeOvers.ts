@@ -28,7 +28,10 @@ const abandoned = (record: PlanRecord, { messages }: SessionRecord, guard: Guard
   inbox: contentOf(record),
   waits: waitsOf(record),
   tail: tailOf(record.events),
-  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "finished_at", "error", "result", "reverted"])),
+  tasks: Array.from(
+    record.tasks.values(),
+    Struct.omit(["preset", "input", "finished_at", "error", "result", "reverted"])
+  ),
   unanswered: unanswered(messages.filter(({ plan_id }) => plan_id === record.plan.plan_id))
 })
 
