@@ -44,65 +44,12 @@ const write = (folder, source) => {
   writeFileSync(`${path}.map`, JSON.stringify(map))
 }
 
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-/** The numbers of a segment (ECMA-426): of each digit, five bits are of the number, the lowest ones first, and the sixth says that there are more. */
-const decodeVlq = (segment) => {
-  const numbers = []
-  let [bits, shift] = [0, 0]
-  for (const digit of segment) {
-    const value = digits.indexOf(digit)
-    bits += (value & 31) << shift
-    shift += 5
-    if (value & 32) continue
-    numbers.push(bits & 1 ? -(bits >> 1) : bits >> 1)
-    ;[bits, shift] = [0, 0]
-  }
-  return numbers
-}
-
-const encodeVlq = (number) => {
-  let text = ""
-  let bits = number < 0 ? (-number << 1) | 1 : number << 1
-  do {
-    text += digits[(bits & 31) | (bits > 31 ? 32 : 0)]
-    bits >>= 5
-  } while (bits > 0)
-  return text
-}
-
-/** Where each line begins in the source. Who looks a declaration up goes to its line; the columns would be a tenth of the tarball. */
-const linesOf = (mappings) => {
-  let [line, written] = [0, 0]
-  return mappings
-    .split(";")
-    .map((segments) => {
-      const moves = segments === "" ? [] : segments.split(",").map((segment) => decodeVlq(segment)[2] ?? 0)
-      const [first] = moves
-      if (first === undefined) return ""
-      const begins = line + first
-      line += moves.reduce((sum, move) => sum + move, 0)
-      const segment = `AA${encodeVlq(begins - written)}A`
-      written = begins
-      return segment
-    })
-    .join(";")
-}
-
-/** The map of a declaration names its source from where it was written, which is not where it is read. */
-const moveMap = (folder, map) => {
-  const [path, source] = [join(folder, "dist", map), join(folder, "src", map.replace(/\.d\.ts\.map$/, ".ts"))]
-  const { mappings } = JSON.parse(readFileSync(path, "utf8"))
-  writeFileSync(path, JSON.stringify(mapOf(relative(dirname(path), source), linesOf(mappings))))
-}
-
 const finish = (one) => {
   const { folder } = one
   const [src, dist] = [join(folder, "src"), join(folder, "dist")]
   rmSync(dist, { recursive: true, force: true })
   mkdirSync(dist, { recursive: true })
   renameSync(join(compiled, relative(root, src)), dist)
-  for (const map of globSync("**/*.d.ts.map", { cwd: dist })) moveMap(folder, map)
   for (const file of globSync("**/*.*", { cwd: src })) {
     if (file.endsWith(".ts")) write(folder, file)
     else cpSync(join(src, file), join(dist, file))
