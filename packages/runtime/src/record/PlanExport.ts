@@ -2,9 +2,10 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import { EventsExpired, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { Entry } from "@bowline/domain/plan/Inbox"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect, Schema, Struct } from "effect"
+import { Effect, Option, Schema, Struct } from "effect"
 import { type EventRow, toFrames } from "../store/EventRow.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
@@ -21,7 +22,7 @@ export const schema = 1
  */
 export type Line =
   | { readonly type: "plan"; readonly schema: typeof schema; readonly version: string; readonly plan: Plan }
-  | { readonly type: "preferences"; readonly preferences: Recorded["preferences"] }
+  | ({ readonly type: "preferences"; readonly preferences: Recorded["preferences"] } & OfEdge)
   | { readonly type: "text"; readonly digest: string; readonly text: string }
   | ({ readonly type: "message" } & Message)
   | BeginRecord
@@ -30,6 +31,11 @@ export type Line =
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
+
+/** What edges in other protocols say of a plan besides: `GET /plans/{id}` does not show it. */
+const OfEdge = PlanRequest.mapFields(Struct.pick(["instructions", "sampling"]))
+type OfEdge = typeof OfEdge.Type
+const decodeOfEdge = Schema.decodeUnknownOption(OfEdge)
 
 /** From where a plan is read. */
 interface Stores {
@@ -94,7 +100,8 @@ export const linesOf = Effect.fnUntraced(function* (
   const plan = yield* store.get(owner, id)
   const rows = yield* allRows(store, id)
   if (rows.length === 0 && isSettled(plan)) return yield* new EventsExpired()
-  const { calls, preferences } = yield* store.recorded(owner, id)
+  const { calls, preferences, request } = yield* store.recorded(owner, id)
+  const ofEdge = Option.getOrElse(decodeOfEdge(request), (): OfEdge => ({}))
   const recorded = rows.map((row) => ({ row, records: recordsOf(row) }))
   const records = recorded.flatMap((one) => one.records)
   const begin = records.find((record) => record.type === "begin")
@@ -108,7 +115,7 @@ export const linesOf = Effect.fnUntraced(function* (
   const entries = yield* all((page) => inboxes.list(id, owner, page))
   return [
     { type: "plan", schema, version, plan },
-    { type: "preferences", preferences },
+    { type: "preferences", preferences, ...ofEdge },
     ...Array.from(texts, ([digest, text]): Line => ({ type: "text", digest, text })),
     ...messagesOf(id, messages, begin).map((message): Line => ({ type: "message", ...message })),
     ...recorded.flatMap(({ records, row }): ReadonlyArray<Line> => [

@@ -20,6 +20,8 @@ export interface PlanRecording {
   readonly plan: Of<"plan">["plan"]
   readonly version: string
   readonly preferences: Of<"preferences">["preferences"] | undefined
+  /** What the protocol in which it was asked says besides. */
+  readonly ofEdge: Pick<Of<"preferences">, "instructions" | "sampling">
   readonly texts: ReadonlyMap<string, string>
   /** Of the session: those before the plan, and its own. */
   readonly messages: ReadonlyArray<Message>
@@ -40,10 +42,12 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   if (head === undefined) throw new Error("Expected a line of the type plan: is this an exported plan?")
   const { schema }: { readonly schema: number } = head
   if (schema !== 1) throw new Error(`The record has the schema ${schema}: this version reads 1`)
+  const { instructions, sampling } = of("preferences")[0] ?? {}
   return {
     plan: head.plan,
     version: head.version,
     preferences: of("preferences")[0]?.preferences,
+    ofEdge: { ...(instructions !== undefined && { instructions }), ...(sampling !== undefined && { sampling }) },
     texts: new Map(of("text").map(({ digest, text }) => [digest, text])),
     messages: of("message"),
     begins: of("begin"),

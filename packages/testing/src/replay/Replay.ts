@@ -67,11 +67,13 @@ const withoutAuth = (named: Fields): Fields => ({ ...named, auth: { type: "none"
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
 /** The request as it was, asked by somebody who needs no secret. */
-const requestOf = ({ plan }: PlanRecording) => {
+const requestOf = ({ ofEdge, plan }: PlanRecording) => {
   const { webhooks: _, ...asked } = fieldsOf(plan.request)
   const request = { ...asked, agents: listOf(asked["agents"]).map(withoutAuth) }
   const servers = listOf(asked["mcp_servers"]).map(withoutAuth)
-  return decodeRequest(JSON.parse(JSON.stringify({ ...request, ...(servers.length > 0 && { mcp_servers: servers }) })))
+  return decodeRequest(
+    JSON.parse(JSON.stringify({ ...request, ...ofEdge, ...(servers.length > 0 && { mcp_servers: servers }) }))
+  )
 }
 
 const ms = (value: unknown) => (typeof value === "number" ? Duration.millis(value) : undefined)

@@ -106,6 +106,10 @@ const kinds: Readonly<Record<string, Kind>> = {
     at: "parked",
     says: (task_id) => ({ type: "decision", task_id, decision: "reject", note: "No" })
   },
+  "has instructions and sampling of another protocol": {
+    script: [[say("A bowline.")]],
+    asked: { question: "Which?", instructions: "Be brief.", sampling: { temperature: 0.5 } }
+  },
   "goes on in a session": {
     script: (asked) => [say(`You asked ${question(asked)}`)],
     asked: { question: "And then?", session_id: "s" },
