@@ -33,14 +33,18 @@ const fromBody = (request: HttpServerRequest.HttpServerRequest): Sent => {
   return { said: () => ({ name, type }), content: Stream.mapError(request.stream, () => notWhole) }
 }
 
-/** The one file of a form. Its other fields say nothing to this route. */
+/** The one file of a form, and its `purpose`. Its other fields say nothing here. */
 const fromForm = (request: HttpServerRequest.HttpServerRequest, maxFile: number): Sent => {
   let said: ReturnType<Sent["said"]> | undefined
+  let purpose: string | undefined
   const refuse = ({ reason }: Multipart.MultipartError) =>
     reason._tag === "FileTooLarge" || reason._tag === "BodyTooLarge" ? tooLarge(maxFile) : notWhole
   const content = request.multipartStream.pipe(
     Stream.flatMap((part): Stream.Stream<Uint8Array, Multipart.MultipartError | Refused> => {
-      if (part._tag === "Field") return Stream.empty
+      if (part._tag === "Field") {
+        if (part.key === "purpose") purpose = part.value
+        return Stream.empty
+      }
       if (part.key !== "file" || said !== undefined) return Stream.fail(oneFile)
       said = { name: part.name, type: part.contentType }
       return part.content
@@ -48,7 +52,7 @@ const fromForm = (request: HttpServerRequest.HttpServerRequest, maxFile: number)
     Stream.mapError((error) => (error._tag === "MultipartError" ? refuse(error) : error)),
     Stream.concat(Stream.suspend(() => (said === undefined ? Stream.fail(oneFile) : Stream.empty)))
   )
-  return { content, said: () => said ?? { name: undefined, type: "" } }
+  return { content, said: () => ({ name: undefined, type: "", ...said, purpose }) }
 }
 
 /**

@@ -17,6 +17,7 @@ import * as McpRoutes from "../edge/mcp/McpRoutes.ts"
 import * as RpcMessage from "../edge/mcp/RpcMessage.ts"
 import * as OpenAiError from "../edge/openai/OpenAiError.ts"
 import * as ResponseRoutes from "../edge/response/ResponseRoutes.ts"
+import * as OpenAiFileRoutes from "../edge/openai/OpenAiFileRoutes.ts"
 import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
 import * as UiRoutes from "../edge/ui/UiRoutes.ts"
 import * as EffectRoutes from "./EffectRoutes.ts"
@@ -51,6 +52,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     OverviewRoutes.layer,
     ConsoleRoutes.layer,
     OpenAiRoutes.layer,
+    OpenAiFileRoutes.layer,
     ResponseRoutes.layer,
     UiRoutes.layer,
     McpRoutes.layer,

@@ -65,11 +65,11 @@ export const layer = HttpApiBuilder.group(
     const readRequest = readSentJson(AskBody, maxBody)
     const readFork = readSentJson(GivenFork, maxBody)
     const makeFork = yield* Forks.make
-    const takeIn = yield* QuestionFiles.make
+    const { takeQuestion } = yield* QuestionFiles.make
     /** The request as plans have it: its files are stored, and nothing else has their bytes from here on. */
     const withFiles = Effect.fnUntraced(function* (caller: CallerName, value: AskBody, sent: unknown) {
       if (typeof value.question === "string") return { request: { ...value, question: value.question }, sent }
-      const whole = yield* takeIn(caller, value.question)
+      const whole = yield* takeQuestion(caller, value.question)
       return { request: { ...value, ...whole }, sent: Object.assign({}, sent, whole) }
     })
 
@@ -92,7 +92,7 @@ export const layer = HttpApiBuilder.group(
       const caller = yield* Caller
       const { sent, value } = yield* readFork(request)
       const { question, ...wanted } = value
-      const whole = question === undefined ? undefined : yield* takeIn(caller, question)
+      const whole = question === undefined ? undefined : yield* takeQuestion(caller, question)
       const forked = yield* makeFork(caller, plan, { ...wanted, whole })
       const key = headers["idempotency-key"]
       const reading = yield* streams

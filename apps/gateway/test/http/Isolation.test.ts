@@ -40,6 +40,9 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /files/{id}": {},
   "GET /files/{id}/content": {},
   "DELETE /files/{id}": {},
+  "GET /v1/files/{id}": {},
+  "GET /v1/files/{id}/content": {},
+  "DELETE /v1/files/{id}": {},
   "GET /schedules/{id}": {},
   "GET /schedules/{id}/firings": {},
   "PATCH /schedules/{id}": { body: { paused: true } },
@@ -71,7 +74,7 @@ const cases: Readonly<Record<string, Case>> = {
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
   ["agent", "feedback", "kind", "label", "metadata", "name", "preset", "reason", "tool"],
-  ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream", "from", "to", "by"]
+  ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream", "from", "to", "by", "purpose"]
 )
 
 describe("what belongs to another caller", () => {
@@ -118,10 +121,14 @@ describe("what belongs to another caller", () => {
         const { body: chatted } = yield* post(`${url}/v1/chat/completions`, chatting, ann)
         const completion = String(chatted["id"])
         const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
-        const form = new FormData()
-        form.append("file", new File(["knots"], "knots.txt", { type: "text/plain" }))
-        const { body: stored } = yield* send(`${url}/files`, { method: "POST", headers: ann, body: form })
-        const file = String(stored["file_id"])
+        const upload = Effect.fnUntraced(function* (text: string) {
+          const form = new FormData()
+          form.append("file", new File([text], "knots.txt", { type: "text/plain" }))
+          const { body } = yield* send(`${url}/files`, { method: "POST", headers: ann, body: form })
+          return String(body["file_id"])
+        })
+        const file = yield* upload("knots")
+        const openAiFile = yield* upload("more knots")
         const daily = { name: "daily", when: { every_ms: 86_400_000 }, plan: { question: "?" } }
         const { body: made } = yield* post(`${url}/schedules`, daily, ann)
         const schedule = String(made["schedule_id"])
@@ -148,7 +155,7 @@ describe("what belongs to another caller", () => {
             files: file,
             schedules: schedule
           }
-          const v1s = { "v1/chat": completion, "v1/responses": response }
+          const v1s = { "v1/chat": completion, "v1/files": openAiFile, "v1/responses": response }
           const ids = { plans: plan, sessions: sessionId, ui: sessionId, ...v1s, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }

@@ -39,15 +39,19 @@ export const GivenPart = Schema.Union(
 })
 export type GivenPart = typeof GivenPart.Type
 
-/** A question as a caller sends it: a text, or at most 64 parts with at most 20 files. */
+/** The parts of a message: at most 64, with at most 20 files. */
+export const GivenParts = Schema.Array(GivenPart).check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(64),
+  Schema.makeFilter(
+    (parts) => parts.filter(({ type }) => type === "file").length <= maxFiles || `Expected at most ${maxFiles} files`
+  )
+)
+
+/** A question as a caller sends it: a text, or parts. */
 export const GivenQuestion = Schema.Union([
   QuestionText,
-  Schema.Array(GivenPart).check(
-    Schema.isMinLength(1),
-    Schema.isMaxLength(64),
-    Schema.makeFilter(
-      (parts) => parts.filter(({ type }) => type === "file").length <= maxFiles || `Expected at most ${maxFiles} files`
-    ),
+  GivenParts.check(
     Schema.makeFilter(
       (parts) =>
         parts.some((part) => part.type === "file" || part.text.trim() !== "") || "Expected a question that is not blank"

@@ -2,7 +2,7 @@ import { Effect, Schema, Struct } from "effect"
 import { Asker } from "../caller/IssuedKey.ts"
 import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
-import { GivenQuestion, QuestionPart, QuestionText } from "../file/QuestionPart.ts"
+import { GivenParts, GivenQuestion, QuestionPart, QuestionText } from "../file/QuestionPart.ts"
 import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 import { ToolEffect } from "../tool/TaskState.ts"
@@ -75,6 +75,12 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 
 /** An earlier message, from a caller that keeps the history itself. */
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
+const history = <S extends Schema.Constraint>(entry: S) =>
+  Schema.Array(entry).pipe(
+    Schema.check(Schema.isMaxLength(1_000)),
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+    Schema.withConstructorDefault(Effect.succeed([]))
+  )
 
 /** How the model is to answer. What the provider's wire does not have, or the model is known to refuse, is left out. */
 export const Sampling = Schema.Struct({
@@ -147,7 +153,7 @@ export type Legs = typeof Legs.Type
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With `question_parts` the question has files: `question` is what its parts say as one text. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name. With a `fork` its session begins with the history of another plan.
+ * deletes it. `task_message` is an A2A client's. With `legs` its answers end where it waits for results. With `question_parts` the question has files: `question` is what its parts say as one text, and so is the `content` of an earlier message with `parts`. With a `call` the plan makes that call alone, and its result is the answer; the question only names it. `webhooks` are told how the plan ends, and that it waits. `asker` is what the gateway knows of the caller besides the name. With a `fork` its session begins with the history of another plan.
  *
  * @example
  * ```ts
@@ -196,11 +202,7 @@ export const PlanRequest = Schema.Struct({
     Schema.withDecodingDefaultKey(Effect.succeed([])),
     Schema.withConstructorDefault(Effect.succeed([]))
   ),
-  history: Schema.Array(HistoryEntry).pipe(
-    Schema.check(Schema.isMaxLength(1_000)),
-    Schema.withDecodingDefaultKey(Effect.succeed([])),
-    Schema.withConstructorDefault(Effect.succeed([]))
-  ),
+  history: history(HistoryEntry.mapFields(Struct.assign({ parts: Schema.optionalKey(Schema.Array(QuestionPart)) }))),
   prior_summary: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(100_000))),
   webhooks: Schema.optionalKey(Webhooks),
   metadata: Metadata.pipe(
@@ -217,12 +219,21 @@ export type PlanRequest = typeof PlanRequest.Type
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
   Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "legs", "asker", "fork", "question_parts"])
-)
+).mapFields(Struct.assign({ history: history(HistoryEntry) }))
 export type PlanBody = typeof PlanBody.Type
 
 /** The same, with a question that may have files. Who takes it in stores them, and makes a `PlanBody` with `question_parts` of it. */
 export const AskBody = PlanBody.mapFields(Struct.assign({ question: GivenQuestion }))
 export type AskBody = typeof AskBody.Type
+
+/** What an edge in another protocol asks: the question, and earlier messages, may have files as their client sends them. */
+export const AskRequest = PlanRequest.mapFields(
+  Struct.assign({
+    question: GivenQuestion,
+    history: history(HistoryEntry.mapFields(Struct.assign({ parts: Schema.optionalKey(GivenParts) })))
+  })
+)
+export type AskRequest = typeof AskRequest.Type
 
 /** A request that says how its plan is run. */
 export interface ResolvedRequest extends PlanRequest {

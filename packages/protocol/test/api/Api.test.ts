@@ -28,6 +28,7 @@ describe("Api", () => {
       "DELETE /sessions/{id}",
       "DELETE /ui/chat/{id}/stream",
       "DELETE /v1/chat/completions/{id}",
+      "DELETE /v1/files/{id}",
       "DELETE /v1/responses/{id}",
       "GET /.well-known/agent-card.json",
       "GET /.well-known/did.json",
@@ -69,6 +70,9 @@ describe("Api", () => {
       "GET /usage",
       "GET /v1/chat/completions",
       "GET /v1/chat/completions/{id}",
+      "GET /v1/files",
+      "GET /v1/files/{id}",
+      "GET /v1/files/{id}/content",
       "GET /v1/models",
       "GET /v1/models/{family}/{preset}",
       "GET /v1/models/{id}",
@@ -96,6 +100,7 @@ describe("Api", () => {
       "POST /sessions/{id}/revert",
       "POST /ui/chat",
       "POST /v1/chat/completions",
+      "POST /v1/files",
       "POST /v1/responses",
       "POST /v1/responses/{id}/cancel"
     ])

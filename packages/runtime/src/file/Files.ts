@@ -6,7 +6,7 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Duration, Effect, Exit, Layer, Semaphore, Stream } from "effect"
 import { FilesConfig } from "../config/FilesConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
-import { chunkBytes, FileStore } from "../store/FileStore.ts"
+import { chunkBytes, FileStore, type KeptFile } from "../store/FileStore.ts"
 import { Receiving } from "./Receiving.ts"
 
 /** How long an upload may be silent, before the sweeper takes it for one of a dead process. */
@@ -19,7 +19,11 @@ const chunksAtOnce = 2
 export interface Upload<E> {
   readonly caller: CallerName
   /** What the sender says of it: `type` is empty where it says none. It is asked when bytes have come, since a form says it just before them. */
-  readonly said: () => { readonly name: string | undefined; readonly type: string }
+  readonly said: () => {
+    readonly name: string | undefined
+    readonly type: string
+    readonly purpose?: string | undefined
+  }
   readonly content: Stream.Stream<Uint8Array, E>
 }
 
@@ -38,10 +42,7 @@ export class Files extends Context.Service<
      */
     readonly upload: <E>(
       upload: Upload<E>
-    ) => Effect.Effect<
-      { readonly file: StoredFile; readonly isNew: boolean },
-      E | FileRefused | NotFound | StorageError
-    >
+    ) => Effect.Effect<{ readonly file: KeptFile; readonly isNew: boolean }, E | FileRefused | NotFound | StorageError>
     /** The bytes of a file, or of a part of it. It fails with `NotFound` if the file is deleted meanwhile. */
     readonly content: (
       file: Pick<StoredFile, "bytes" | "file_id">,
@@ -94,6 +95,7 @@ export class Files extends Context.Service<
             const file = {
               ...facts,
               name: fileName(said().name ?? ""),
+              purpose: said().purpose ?? null,
               created_at: yield* inTime(Duration.zero),
               expires_at: yield* inTime(ttl)
             }

@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { FileReference } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -39,9 +40,11 @@ const inline = ({ data, media_type: type, name }: Extract<GivenPart, { readonly 
 
 const tooSlow = { message: "The file did not come within 10 seconds" }
 
+type Path = ReadonlyArray<PropertyKey>
+
 /** Tells that a part is wrong. An unknown file and somebody else's get the same words. */
-const wrong = (root: string, index: number, field: string, message: string) =>
-  new InvalidRequest({ issues: [{ path: [root, index, field], message }] })
+const wrong = (path: Path, field: string, message: string) =>
+  new InvalidRequest({ issues: [{ path: [...path, field], message }] })
 
 /**
  * Takes the files of a question in: those that come with it are stored, those that it names are looked up or fetched, side by side. Nothing is stored of a plan yet, and no later step has the bytes. `root` is the field of the parts.
@@ -53,35 +56,62 @@ export const make = Effect.gen(function* () {
   const toPart = Effect.fnUntraced(function* (
     caller: CallerName,
     part: GivenPart,
-    index: number,
-    root: string
+    path: Path
   ): Effect.fn.Return<QuestionPart, InvalidRequest | StorageError> {
     if (part.type === "text") return part
     if ("file_id" in part) {
+      // A file that has been deleted since it was asked about does not end the conversation.
+      const isTold = path[0] === "history"
+      const gone: QuestionPart = { type: "text", text: `[${part.file_id}, deleted]` }
       return yield* store.find(caller, part.file_id).pipe(
         Effect.map(referenceOf),
-        Effect.catchTag("NotFound", () => Effect.fail(wrong(root, index, "file_id", "There is no such file")))
+        Effect.catchTag("NotFound", () =>
+          isTold ? Effect.succeed(gone) : Effect.fail(wrong(path, "file_id", "There is no such file"))
+        )
       )
     }
     const field = "url" in part ? "url" : "data"
-    const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(root, index, field, message))
+    const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(path, field, message))
     return yield* files.upload({ caller, ...("url" in part ? fetch(part.url) : inline(part)) }).pipe(
       "url" in part ? Effect.timeoutOrElse({ duration: fetchTimeout, orElse: () => refused(tooSlow) }) : identity,
       Effect.map(({ file }) => referenceOf(file)),
       Effect.catchTags({ FileRefused: refused, FileUnfetched: refused, NotFound: refused })
     )
   })
-  return Effect.fnUntraced(function* (
+  const toParts = (caller: CallerName, parts: ReadonlyArray<GivenPart>, path: Path) => {
+    // Only those that are fetched take long. The others are stored in their order, in which they are listed.
+    const concurrency = parts.some((part) => "url" in part) ? maxFiles : 1
+    return Effect.forEach(parts, (part, index) => toPart(caller, part, [...path, index]), { concurrency })
+  }
+
+  const takeQuestion = Effect.fnUntraced(function* (
     caller: CallerName,
     given: GivenQuestion,
     root: string = "question"
   ): Effect.fn.Return<WholeQuestion, InvalidRequest | StorageError> {
     if (typeof given === "string") return { question: given }
-    // Only those that are fetched take long. The others are stored in their order, in which they are listed.
-    const concurrency = given.some((part) => "url" in part) ? maxFiles : 1
-    const take = (part: GivenPart, index: number) => toPart(caller, part, index, root)
-    const question_parts = yield* Effect.forEach(given, take, { concurrency })
+    const question_parts = yield* toParts(caller, given, [root])
     const question = textOf(question_parts)
     return question_parts.some(({ type }) => type === "file") ? { question, question_parts } : { question }
   })
+
+  return {
+    takeQuestion,
+    /** A request of an edge as plans have it. */
+    takeRequest: Effect.fnUntraced(function* (
+      caller: CallerName,
+      { history, question, ...request }: AskRequest
+    ): Effect.fn.Return<PlanRequest, InvalidRequest | StorageError> {
+      const told = yield* Effect.forEach(history, ({ parts: given, ...entry }, index) =>
+        given === undefined
+          ? Effect.succeed(entry)
+          : Effect.map(toParts(caller, given, ["history", index, "parts"]), (parts) => ({
+              ...entry,
+              content: textOf(parts),
+              parts
+            }))
+      )
+      return { ...request, ...(yield* takeQuestion(caller, question)), history: told }
+    })
+  }
 })

@@ -141,7 +141,7 @@ export class Inbox extends Context.Service<
       const newPlans = yield* NewPlans
       const uuid = yield* UuidGenerator
       const files = yield* FileStore
-      const takeFiles = yield* QuestionFiles.make
+      const { takeQuestion: takeFiles } = yield* QuestionFiles.make
       const { sessionQuota } = yield* FilesConfig
 
       /** Takes in the files of a text, or of a result, and gives them to the plan's session. */

@@ -83,7 +83,7 @@ export interface ToldMessage extends Pick<NewMessage, "role" | "parts"> {
 export type Start = Pick<Ready, keyof PlanStart | "preset" | "endsAt">
 
 const toldBy = ({ history }: PlanRequest): ReadonlyArray<ToldMessage> =>
-  history.map(({ role, content }) => ({ role, parts: [{ type: "text", text: content }] }))
+  history.map(({ content, parts, role }) => ({ role, parts: parts ?? [{ type: "text", text: content }] }))
 
 /** A plan as it is given to the store. */
 export const toStore = (

@@ -11,8 +11,19 @@ import type { Page, PageRequest } from "./Page.ts"
 /** The bytes of each chunk of a file but the last one, which has fewer or as many. */
 export const chunkBytes = 262_144
 
+/** A file as it is kept. `purpose` is what a client of OpenAI has said of it, else null. */
+export interface KeptFile extends StoredFile {
+  readonly purpose: string | null
+}
+
 /** What is known of a file when all of it has come. */
-export type FileFacts = Omit<StoredFile, "file_id">
+export type FileFacts = Omit<KeptFile, "file_id">
+
+/** Which files a list has: those of a `purpose`, and those behind the file `after`. */
+export interface FileFilter {
+  readonly after?: string
+  readonly purpose?: string
+}
 
 /** What callers' files may have together, in bytes. */
 export interface FileQuota {
@@ -94,7 +105,7 @@ export class FileStore extends Context.Service<
       file: FileId,
       facts: FileFacts,
       quota: FileQuota
-    ) => Effect.Effect<{ readonly file: StoredFile; readonly isNew: boolean }, FileRefused | NotFound | StorageError>
+    ) => Effect.Effect<{ readonly file: KeptFile; readonly isNew: boolean }, FileRefused | NotFound | StorageError>
     /** Deletes an upload that was cut or refused, and its chunks. */
     readonly discard: (file: FileId) => Effect.Effect<void, StorageError>
     /**
@@ -109,9 +120,13 @@ export class FileStore extends Context.Service<
     /** The newest files of a session, the newest one first. */
     readonly ofSession: (session: SessionId, limit: number) => Effect.Effect<ReadonlyArray<StoredFile>, StorageError>
     /** Another owner's file is not found. */
-    readonly find: (owner: CallerName, id: string) => Effect.Effect<StoredFile, NotFound | StorageError>
+    readonly find: (owner: CallerName, id: string) => Effect.Effect<KeptFile, NotFound | StorageError>
     /** The owner's files, newest first. */
-    readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<StoredFile>, StorageError>
+    readonly list: (
+      owner: CallerName,
+      page: PageRequest,
+      filter?: FileFilter
+    ) => Effect.Effect<Page<KeptFile>, StorageError>
     /** One chunk of a file, from 0 on. Fails with `NotFound` if the file was deleted meanwhile. */
     readonly chunk: (file: FileId, seq: number) => Effect.Effect<Uint8Array, NotFound | StorageError>
     /** Fails with `file_in_use` while a session that has the file has a plan that is not over. */

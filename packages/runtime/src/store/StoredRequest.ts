@@ -1,6 +1,6 @@
 import { ForkedFrom, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
-import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { HistoryEntry, PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
 import { Option, Predicate, Record, Result, Schema, Struct } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
@@ -213,14 +213,16 @@ export const restoreOffline = (request: Schema.Json): Option.Option<PlanRequest>
 
 const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isObject(json)
 
-/** The question as it was asked, with files by their ids. */
+const decodeParts = Schema.decodeUnknownOption(Schema.Array(QuestionPart))
+const decodeHistory = Schema.decodeUnknownOption(Schema.Array(HistoryEntry))
+
+/** The question as it was asked, with files by their ids, and earlier messages as texts. */
 const withGivenParts = (request: Schema.JsonObject): Schema.JsonObject => {
   const parts = Option.getOrUndefined(decodeParts(request["question_parts"]))
-  if (parts === undefined) return request
-  const question = parts.map((part) => (part.type === "text" ? part : { type: part.type, file_id: part.file_id }))
-  return Object.assign({}, request, { question })
+  const question = parts?.map((part) => (part.type === "text" ? part : { type: part.type, file_id: part.file_id }))
+  const history = Option.getOrUndefined(decodeHistory(request["history"]))
+  return Object.assign({}, request, question && { question }, history && { history })
 }
-const decodeParts = Schema.decodeUnknownOption(Schema.Array(QuestionPart))
 
 const decodeFork = Schema.decodeUnknownOption(ForkedFrom)
 

@@ -148,7 +148,7 @@ describe("a file that a question names by its URL", () => {
         { type: "file", url: "https://slow.example/a.bin" }
       ] as const
       const takeIn = yield* Effect.provideService(QuestionFiles.make, FileFetch, () => ({ content, said: said("") }))
-      const taking = yield* takeIn(caller, question).pipe(Effect.flip, Effect.forkChild)
+      const taking = yield* takeIn.takeQuestion(caller, question).pipe(Effect.flip, Effect.forkChild)
       yield* Deferred.await(stalls)
       yield* TestClock.adjust("9999 millis")
       assert.isUndefined(taking.pollUnsafe())

@@ -1,12 +1,13 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import {
   type FileFacts,
   type FileQuota,
   FileStore,
   inUse,
+  type KeptFile,
   quotaExceeded,
   sessionFull
 } from "@bowline/runtime/unstable/store/FileStore"
@@ -22,7 +23,7 @@ const chunksAtOnce = 64
 /** How many batches of chunks a deletion purges itself. The sweeper purges the rest, which nobody can see any more. */
 const batchesOfDeletion = 20
 
-type Row = Omit<StoredFile, "bytes" | "created_at" | "expires_at"> & {
+type Row = Omit<KeptFile, "bytes" | "created_at" | "expires_at"> & {
   readonly ordinal: bigint
   readonly bytes: bigint
   readonly created_at: Date
@@ -30,12 +31,12 @@ type Row = Omit<StoredFile, "bytes" | "created_at" | "expires_at"> & {
 }
 
 /** A file that sessions have is kept as long as the last of them. */
-const columns = `id as file_id, ordinal, name, media_type, bytes, sha256, width, height, created_at,
+const columns = `id as file_id, ordinal, name, media_type, bytes, sha256, width, height, purpose, created_at,
   greatest(expires_at, (
     select max(s.expires_at) from session_files j join sessions s on s.id = j.session_id where j.file_id = files.id
   )) as expires_at`
 
-const toFile = (row: Row): StoredFile => ({
+const toFile = (row: Row): KeptFile => ({
   ...Struct.omit(row, ["ordinal"]),
   bytes: Number(row.bytes),
   created_at: row.created_at.toISOString(),
@@ -76,7 +77,7 @@ const purgeFile = (sql: SqlClient.SqlClient, file: FileId) =>
 const keep = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   file: FileId,
-  { bytes, created_at, expires_at, height, media_type, name, sha256, width }: FileFacts,
+  { bytes, created_at, expires_at, height, media_type, name, purpose, sha256, width }: FileFacts,
   quota: FileQuota
 ) {
   const [upload] = yield* sql<{ readonly owner: CallerName }>`
@@ -97,7 +98,7 @@ select coalesce(sum(bytes), 0)::bigint as bytes from files where owner = ${owner
   if (Number(used?.bytes ?? 0) + bytes > quota.caller) return yield* quotaExceeded(quota.caller)
   const kept = yield* sql<Row>`
 update files set state = 'kept', name = ${name}, media_type = ${media_type}, bytes = ${bytes}, sha256 = ${sha256},
-  width = ${width}, height = ${height}, created_at = ${created_at}, expires_at = ${expires_at}
+  width = ${width}, height = ${height}, purpose = ${purpose}, created_at = ${created_at}, expires_at = ${expires_at}
 where id = ${file} returning ${sql.literal(columns)}`
   return { file: yield* firstFile(kept), isNew: true }
 })
@@ -177,10 +178,12 @@ order by ordinal desc limit ${limit}`),
 select ${sql.literal(columns)} from files where id = ${id} and owner = ${owner} and state = 'kept'`)
     )
   }),
-  list: (owner, { cursor, limit }) =>
+  list: (owner, { cursor, limit }, { after, purpose } = {}) =>
     withDeadline(sql<Row>`
 select ${sql.literal(columns)} from files
 where owner = ${owner} and state = 'kept' ${cursor === undefined ? sql`` : sql`and ordinal < ${cursor}`}
+  ${purpose === undefined ? sql`` : sql`and purpose = ${purpose}`}
+  ${after === undefined ? sql`` : sql`and ordinal < (select ordinal from files where id = ${after} and owner = ${owner} and state = 'kept')`}
 order by ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toFile))),
   chunk: (file, seq) =>
     withDeadline(sql<{ readonly data: Uint8Array }>`

@@ -2,7 +2,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
-import { files, sessionFiles } from "./internal/FileTables.ts"
+import { filePurposes, files, sessionFiles } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
 import { schedules } from "./internal/ScheduleTables.ts"
 import { runSteps, type Step } from "./MigrationStep.ts"
@@ -54,7 +54,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0043_files": files,
   "0044_schedules": schedules,
   "0045_records": Changes.records,
-  "0046_session_files": sessionFiles
+  "0046_session_files": sessionFiles,
+  "0047_file_purposes": filePurposes
 }
 
 const table = "bowline_migrations"

@@ -4,6 +4,7 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { direct, type Route } from "@bowline/runtime/remote/PeerClient"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
+import * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, identity, Result } from "effect"
@@ -39,6 +40,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const services = yield* TaskReader.services
     const inbox = yield* Inbox
+    const { takeRequest } = yield* QuestionFiles.make
     const sessions = yield* SessionStore
     const changes = yield* Sessions
     const cards = yield* GatewayCards.make
@@ -62,7 +64,13 @@ export const layer = HttpApiBuilder.group(
         case "send":
         case "stream": {
           const sending = { caller, preset, route, params, request }
-          const sent = yield* SendCall.send({ ...services, inbox }, push, binding, sending, operation === "stream")
+          const sent = yield* SendCall.send(
+            { ...services, inbox, takeRequest },
+            push,
+            binding,
+            sending,
+            operation === "stream"
+          )
           return sent._tag === "Stream" ? sent.response : respond(binding, sent.task)
         }
         case "subscribe":

@@ -4,6 +4,7 @@ import { type Asked, keyOf } from "@bowline/a2a/unstable/server/TaskFold"
 import { AnswerEntry, type NewEntry, ResultEntry } from "@bowline/domain/plan/Inbox"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Inbox } from "@bowline/runtime/plan/Inbox"
+import type * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { formatPath, fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import { Effect, Result, Schema, Struct } from "effect"
 import { open, type OpenTask, type Services } from "./TaskReader.ts"
@@ -20,7 +21,11 @@ const decodeResult = decoder(ResultEntry.mapFields(Struct.omit(["type"])))
 const decodeAnswer = decoder(AnswerEntry.mapFields(Struct.omit(["type"])))
 
 /** What messages are sent with. */
-export type Senders = Services & { readonly inbox: Inbox["Service"] }
+export type Senders = Services & {
+  readonly inbox: Inbox["Service"]
+  /** Takes the files of a message in. */
+  readonly takeRequest: Effect.Success<typeof QuestionFiles.make>["takeRequest"]
+}
 
 /** An entry, what it settles, and the part of the message that says it. */
 interface Said {

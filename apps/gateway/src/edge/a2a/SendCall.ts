@@ -19,7 +19,7 @@ import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
 import * as TaskEvents from "./TaskEvents.ts"
 import { follow } from "./TaskFollower.ts"
 import { notFound, open, type OpenTask, placeBehind, type Services } from "./TaskReader.ts"
-import { check, fromInvalid, textsOf, toPlan } from "./TaskRequest.ts"
+import { check, hasFiles, textsOf, toPlan, unsupported } from "./TaskRequest.ts"
 
 /** A message, and who sent it how. */
 export interface Sending {
@@ -93,6 +93,9 @@ const find = Effect.fnUntraced(function* (
   return opened
 })
 
+/** Whether the task waits for its client: the message answers that. */
+const isAwaited = ({ fold }: OpenTask): boolean => fold.approvals.length > 0 || fold.asks.length > 0
+
 /** What is the same of a message that comes again. */
 const contentOf = Struct.pick<SentMessage, ["parts", "metadata", "taskId", "contextId"]>([
   "parts",
@@ -103,29 +106,32 @@ const contentOf = Struct.pick<SentMessage, ["parts", "metadata", "taskId", "cont
 
 /** Starts the plan that answers the message, and gives its task. */
 const start = Effect.fnUntraced(function* (
-  services: Services,
+  services: Senders,
   { caller, preset, route }: Sending,
   message: SentMessage,
   continued: OpenTask | undefined
 ) {
   const session = continued?.plan.plan.session_id ?? message.contextId
-  const { isIdempotent, request, sent } = yield* Effect.fromResult(
+  const { isIdempotent, refusalOf, sentOf, ...asked } = yield* Effect.fromResult(
     toPlan(message, { preset, session, task: continued?.task })
   )
   const key = isIdempotent ? idempotency(`A2A ${message.messageId}`, contentOf(message)) : undefined
-  const started = yield* services.streams
-    .start({ caller, request, route, idempotency: key, ...(sent !== undefined && { sent }) })
-    .pipe(
-      Effect.catchTags({
-        InvalidRequest: (refusal) => Effect.fail(fromInvalid(refusal)),
-        IdempotencyConflict: () =>
-          Effect.fail(
-            invalidParams([
-              { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
-            ])
-          )
-      })
-    )
+  const started = yield* services.takeRequest(caller, asked.request).pipe(
+    Effect.flatMap((request) => {
+      const sent = sentOf(request)
+      const said = { caller, request, route, idempotency: key }
+      return services.streams.start({ ...said, ...(sent !== undefined && { sent }) })
+    }),
+    Effect.catchTags({
+      InvalidRequest: (refusal) => Effect.fail(refusalOf(refusal)),
+      IdempotencyConflict: () =>
+        Effect.fail(
+          invalidParams([
+            { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
+          ])
+        )
+    })
+  )
   const task: PlanId = continued?.task ?? started.plan_id
   return yield* open(services, caller, task, {})
 })
@@ -142,6 +148,9 @@ export const send = Effect.fnUntraced(function* (
   if (message.push !== undefined) yield* push.check
   yield* Effect.fromResult(check(message))
   const continued = yield* find(services, sending.caller, message)
+  if (hasFiles(message) && continued !== undefined && isAwaited(continued)) {
+    return yield* unsupported("Expected text or data: the call that waits takes no files")
+  }
   // Of a task that exists, whether it takes another place is known before anything is started.
   if (continued !== undefined)
     yield* push.addOf(sending.caller, binding, message, continued.task, placeBehind(continued))

@@ -8,6 +8,7 @@ import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Option, Schema } from "effect"
 import { invalid } from "../../http/Refusals.ts"
+import type { Spoken } from "../question/GivenFiles.ts"
 
 /** The result of a call that the client has made, and where the body says it. */
 export interface GivenResult {
@@ -25,7 +26,7 @@ export interface Brought {
   /** The calls in front of the results, where the request repeats them: each one that waits needs its result. */
   readonly calls?: ReadonlyArray<TaskId>
   /** What the user says besides. */
-  readonly texts: ReadonlyArray<string>
+  readonly texts: ReadonlyArray<Spoken>
   /** The tools that the client has now, if the body says it: they hold from the next step on. */
   readonly tools?: ReadonlyArray<ClientTool> | undefined
 }
@@ -69,8 +70,13 @@ export const make = Effect.gen(function* () {
     // In one order, so that of two requests at once one is refused as a whole.
     const sorted = results.toSorted((a, b) => (a.task_id < b.task_id ? -1 : 1))
     const calls = sorted.map(({ task_id }) => task_id).join()
+    const files = texts.flatMap(({ parts = [] }) => parts.filter(({ part }) => part.type === "file"))
+    if (files.length > 0) {
+      const message = "Expected text beside results of tools: send the file with the next question"
+      return yield* invalid(files.map(({ path }) => ({ path, message })))
+    }
     // First: the plan cannot go on without them. A request that comes again brings the same texts.
-    for (const [index, text] of texts.entries()) {
+    for (const [index, { text }] of texts.filter(({ text }) => text.trim() !== "").entries()) {
       yield* inbox.accept(by, plan, { type: "text", text, when: "boundary", else: "ask" }, `${calls} ${index} ${text}`)
     }
     for (const [index, { path, ...result }] of sorted.entries()) {

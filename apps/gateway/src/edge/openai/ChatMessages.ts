@@ -1,15 +1,39 @@
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Option, Schema } from "effect"
 import { type Brought, taskOf } from "../leg/ClientResults.ts"
+import * as GivenFiles from "../question/GivenFiles.ts"
 import { given } from "./ChatSampling.ts"
 
 const Part = Schema.Struct({
-  type: Schema.Literals(["text", "refusal"]).annotate({
-    message: "Expected text: the planner takes no images, audio or files"
+  type: Schema.Literals(["text", "refusal", "image_url", "file"]).annotate({
+    message: "Expected text, image_url or file: the planner takes no audio. Have it written down, and send the text"
   }),
   text: Schema.optionalKey(Schema.String),
-  refusal: Schema.optionalKey(Schema.String)
-}).check(Schema.makeFilter((part) => part[part.type] !== undefined || "Expected a text in the field of its type"))
+  refusal: Schema.optionalKey(Schema.String),
+  image_url: Schema.optionalKey(Schema.Struct({ url: GivenFiles.FileUrl })),
+  file: Schema.optionalKey(
+    Schema.Struct({
+      file_data: given(GivenFiles.FileData),
+      file_id: given(GivenFiles.FileRef),
+      filename: given(Schema.String)
+    }).check(
+      Schema.makeFilter(
+        ({ file_data = null, file_id = null }) =>
+          (file_data === null) !== (file_id === null) || "Expected either file_data or file_id"
+      )
+    )
+  )
+}).check(
+  Schema.makeFilter((part) =>
+    part[part.type] !== undefined
+      ? undefined
+      : part.type === "text" || part.type === "refusal"
+        ? "Expected a text in the field of its type"
+        : { path: [part.type], issue: "This field is required" }
+  )
+)
+type Part = typeof Part.Type
+
+const isFile = ({ type }: Part): boolean => type === "image_url" || type === "file"
 
 const Call = Schema.Struct({
   id: Schema.String,
@@ -26,14 +50,31 @@ export const Message = Schema.Struct({
     role !== "tool" || typeof tool_call_id === "string"
       ? undefined
       : { path: ["tool_call_id"], issue: "This field is required" }
-  )
+  ),
+  Schema.makeFilter(({ content, role }) => {
+    const file = role === "user" || !Array.isArray(content) ? -1 : content.findIndex(isFile)
+    return file === -1 ? undefined : { path: ["content", file, "type"], issue: "Expected text: files are the user's" }
+  })
 )
 export type Message = typeof Message.Type
 
-export const textOf = ({ content }: Message): string => {
-  if (typeof content === "string") return content
-  return (content ?? []).map((part) => part[part.type] ?? "").join("\n\n")
+const placed = (part: Part, path: string): GivenFiles.Placed => {
+  const { file, image_url, refusal, text } = part
+  if (image_url !== undefined) return { part: GivenFiles.fromUrl(image_url.url), path: `${path}.image_url.url` }
+  if (file === undefined)
+    return { part: { type: "text", text: (part.type === "refusal" ? refusal : text) ?? "" }, path }
+  const { file_data = null, file_id = null, filename: name } = file
+  return file_id === null
+    ? { part: GivenFiles.fromUrl(file_data ?? "", { name }), path: `${path}.file.file_data` }
+    : { part: GivenFiles.fromId(file_id), path: `${path}.file.file_id` }
 }
+
+const spoken = ({ content }: Message, index: number): GivenFiles.Spoken =>
+  typeof content === "string"
+    ? { text: content }
+    : GivenFiles.spoken((content ?? []).map((part, at) => placed(part, `messages[${index}].content[${at}]`)))
+
+export const textOf = (message: Message): string => spoken(message, 0).text
 
 export const instructionsOf = (messages: ReadonlyArray<Message>): string =>
   messages
@@ -41,22 +82,22 @@ export const instructionsOf = (messages: ReadonlyArray<Message>): string =>
     .filter((text) => text !== "")
     .join("\n\n")
 
-/** A message as a text of the history: calls of the client's tools and their results, too. */
-const told = (message: Message): PlanRequest["history"] => {
+/** A message of the history: calls of the client's tools and their results, too. */
+const told = (message: Message, index: number): ReadonlyArray<GivenFiles.Told> => {
   const { role, tool_call_id, tool_calls } = message
-  const text = textOf(message)
+  const said = spoken(message, index)
   switch (role) {
     case "user":
-      return [{ role, content: text }]
+      return [{ role, ...said }]
     case "assistant": {
       const calls = (tool_calls ?? []).map(
         ({ function: called, id }) => `[${id}: calls ${called?.name ?? "a tool"} with ${called?.arguments ?? "{}"}]`
       )
-      return [{ role, content: [text, ...calls].filter((line) => line.trim() !== "").join("\n\n") }]
+      return [{ role, text: [said.text, ...calls].filter((line) => line.trim() !== "").join("\n\n") }]
     }
     case "tool":
     case "function":
-      return [{ role: "user", content: `[${tool_call_id ?? "a function"}: its result]\n${text}` }]
+      return [{ role: "user", text: `[${tool_call_id ?? "a function"}: its result]\n${said.text}` }]
     default:
       return []
   }
@@ -66,13 +107,10 @@ const told = (message: Message): PlanRequest["history"] => {
 export const asked = (messages: ReadonlyArray<Message>) => {
   const last = messages.findLastIndex(({ role }) => role === "user")
   const question = messages[last]
-  return {
-    question: question === undefined ? "" : textOf(question),
-    history: messages
-      .filter((_, index) => index !== last)
-      .flatMap(told)
-      .filter(({ content }) => content.trim() !== "")
-  }
+  return GivenFiles.conversation(
+    question === undefined ? { text: "" } : spoken(question, last),
+    messages.flatMap((message, index) => (index === last ? [] : told(message, index)))
+  )
 }
 
 /** The messages up to the last one that somebody says: instructions may stand behind it. */
@@ -84,9 +122,9 @@ export const noQuestion =
 
 /** What the last messages bring to a plan that waits for its client: results of calls, and then what the user says. */
 export const broughtBy = (messages: ReadonlyArray<Message>, tools: Brought["tools"]): Brought | undefined => {
-  const spoken = messages.findLastIndex(({ role }) => role !== "user") + 1
-  const from = messages.slice(0, spoken).findLastIndex(({ role }) => role !== "tool") + 1
-  const given = messages.slice(from, spoken)
+  const said = messages.findLastIndex(({ role }) => role !== "user") + 1
+  const from = messages.slice(0, said).findLastIndex(({ role }) => role !== "tool") + 1
+  const given = messages.slice(from, said)
   const results = given.flatMap((message, index) =>
     Option.toArray(
       Option.map(taskOf(message.tool_call_id ?? ""), (task_id) => ({
@@ -98,6 +136,6 @@ export const broughtBy = (messages: ReadonlyArray<Message>, tools: Brought["tool
   )
   const calls = (messages[from - 1]?.tool_calls ?? []).flatMap(({ id }) => Option.toArray(taskOf(id)))
   if (results.length + calls.length === 0 || results.length < given.length) return undefined
-  const texts = messages.slice(spoken).map(textOf)
-  return { path: "messages", results, calls, texts: texts.filter((text) => text.trim() !== ""), tools }
+  const texts = messages.slice(said).map((message, index) => spoken(message, said + index))
+  return { path: "messages", results, calls, texts, tools }
 }

@@ -1,4 +1,10 @@
-import { GivenPreferences, Metadata, PlanRequest, type ResponseFormat } from "@bowline/domain/plan/PlanRequest"
+import {
+  AskRequest,
+  GivenPreferences,
+  Metadata,
+  PlanRequest,
+  type ResponseFormat
+} from "@bowline/domain/plan/PlanRequest"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { OnRetract } from "@bowline/protocol/unstable/openai/OpenAiApi"
@@ -69,9 +75,11 @@ export interface ChatRequest {
   /** What the last messages bring to a plan that waits for its client. */
   readonly brought: Brought | undefined
   /** Without its preset and its session, which the body does not name. */
-  readonly request: PlanRequest
+  readonly request: AskRequest
   /** The fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
+  /** What is wrong with the plan, under the names of the body. */
+  readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
 
 /** What an answer is held to that has to be some object. */
@@ -100,7 +108,7 @@ export const metadataOf = ({
   return { metadata: entries, ignored }
 }
 
-const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
+const decodePlan = Schema.decodeUnknownResult(Schema.toType(AskRequest), { errors: "all" })
 
 /** The name in this body of a field of the plan. */
 const fieldOf = (path: string): string =>
@@ -112,8 +120,7 @@ const fieldOf = (path: string): string =>
     .replace(/^(tools\[\d+\])\.(name|description)\b/, "$1.function.$2")
     .replace(/^(tools\[\d+\])\.input_schema\b/, "$1.function.parameters")
 
-/** What is wrong with the plan, under the names of this body. */
-export const renamed = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
+const byFields = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
   issues.map(({ message, path }) => ({ path: fieldOf(path), message }))
 
 /** Reads a body. Fails with everything that is wrong with it, field by field. */
@@ -131,8 +138,10 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
   const messages = ChatMessages.spokenOf(body.success.messages)
   const { ignored, metadata } = metadataOf(body.success)
   const sampling = ChatSampling.read(body.success)
+  const { asked, placed } = ChatMessages.asked(messages)
+  const renamed = placed(byFields)
   const plan = decodePlan({
-    ...ChatMessages.asked(messages),
+    ...asked,
     ...(instructions !== "" && { instructions }),
     ...(sampling !== undefined && { sampling }),
     agents,
@@ -151,7 +160,8 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
       onRetract: on_retract,
       brought: ChatMessages.broughtBy(messages, ChatTools.toolsNow(body.success, request)),
       request,
-      ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored]
+      ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored],
+      renamed
     })
   })
 }

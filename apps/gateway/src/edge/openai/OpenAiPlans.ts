@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
@@ -17,8 +17,8 @@ import type { Headers } from "effect/http"
 import type { ProviderSettings } from "../../config/file/ProviderSettings.ts"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import { invalid, Refused } from "../../http/Refusals.ts"
-import * as ToldHistory from "../../http/ToldHistory.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
+import * as ToldHistory from "../question/ToldHistory.ts"
 import * as SdkRetries from "./SdkRetries.ts"
 
 const gatewayModel = "bowline"
@@ -63,7 +63,7 @@ export interface Asking {
   /** What it brings to a plan that waits for its client. */
   readonly brought?: ClientResults.Brought | undefined
   /** Without its preset. It has a session if the body names one. */
-  readonly request: PlanRequest
+  readonly request: AskRequest
   /** How long a session is kept that nobody has named; undefined if as long as any other. */
   readonly session_ttl_ms: number | undefined
   /** See `Asked`. */
@@ -71,7 +71,7 @@ export interface Asking {
   /** Fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
   /** See `Asked`. */
-  readonly echo?: Schema.Json
+  readonly echo?: (request: PlanRequest) => Schema.Json
   /** What is wrong with the plan, under the names of the body. */
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
@@ -99,6 +99,7 @@ export const make = Effect.gen(function* () {
   const plans = yield* Plans
   const streams = yield* PlanStreams
   const results = yield* ClientResults.make
+  const startTold = yield* ToldHistory.make
   const retries = SdkRetries.make({ plans, streams, store: yield* PlanStore })
 
   /** What the caller may ask: the gateway itself, always, and presets. */
@@ -137,16 +138,15 @@ export const make = Effect.gen(function* () {
       if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
       const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
       const count = headers["x-stainless-retry-count"]
-      const asked: Asked = {
+      const request = {
+        ...asking.request,
+        ...preset,
+        ...(session !== undefined && { session_id: session }),
+        ...(session === undefined && session_ttl_ms !== undefined && { session_ttl_ms })
+      }
+      const asked: Omit<Asked, "request"> = {
         caller: yield* Caller,
-        request: {
-          ...asking.request,
-          ...preset,
-          ...(session !== undefined && { session_id: session }),
-          ...(session === undefined && session_ttl_ms !== undefined && { session_ttl_ms })
-        },
         route,
-        echo,
         leavesNothing,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
@@ -157,9 +157,10 @@ export const make = Effect.gen(function* () {
       const reading =
         resumed !== undefined
           ? yield* streams.read(asked.caller, resumed.plan_id, 0)
-          : yield* ToldHistory.start(
-              asked.request,
-              (request) => retries.start({ ...asked, request }, { count, body, session }),
+          : yield* startTold(
+              asked.caller,
+              request,
+              (request) => retries.start({ ...asked, request, echo: echo?.(request) }, { count, body, session }),
               renamed
             )
       return {

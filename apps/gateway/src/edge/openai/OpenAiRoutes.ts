@@ -73,8 +73,7 @@ export const layer = HttpApiBuilder.group(
             route: PlanArrival.routeOf(sent),
             body: value,
             session_ttl_ms: isStored ? undefined : Duration.toMillis("24 hours"),
-            ...(isStored && { echo: StoredChats.echo({ created, model, metadata: asked.metadata }) }),
-            renamed: ChatRequest.renamed
+            ...(isStored && { echo: () => StoredChats.echo({ created, model, metadata: asked.metadata }) })
           })
           const caller = yield* Caller
           const plan = follower.follow(caller, reading)

@@ -1,9 +1,12 @@
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { FileReference } from "@bowline/domain/session/Message"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import { Option, Result, Schema } from "effect"
 import { type Brought, taskOf } from "../leg/ClientResults.ts"
+import { given } from "../openai/ChatSampling.ts"
+import * as GivenFiles from "../question/GivenFiles.ts"
 
 const Json = Schema.Record(Schema.String, Schema.Json)
 type Json = typeof Json.Type
@@ -14,26 +17,55 @@ export const Input = Schema.Union([Schema.String, Schema.Array(Json).check(Schem
 })
 
 const texts = ["input_text", "output_text", "text", "refusal"] as const
+const files = ["input_image", "input_file"] as const
+
+const said = { text: Schema.optionalKey(Schema.String), refusal: Schema.optionalKey(Schema.String) }
+
+const Text = Schema.Struct({
+  type: Schema.Literals(texts).annotate({ message: "Expected text: a result has no images or files" }),
+  ...said
+})
 
 const Part = Schema.Struct({
-  type: Schema.Literals(texts).annotate({
-    message: "Expected text: the planner takes no images, audio or files"
+  type: Schema.Literals([...texts, ...files]).annotate({
+    message:
+      "Expected input_text, input_image or input_file: the planner takes no audio. Have it written down, and send the text"
   }),
-  text: Schema.optionalKey(Schema.String),
-  refusal: Schema.optionalKey(Schema.String)
-}).check(
-  Schema.makeFilter(
-    ({ refusal, text, type }) =>
-      (type === "refusal" ? refusal : text) !== undefined || "Expected a text in the field of its type"
-  )
-)
+  ...said,
+  image_url: given(GivenFiles.FileUrl),
+  file_url: given(GivenFiles.FileUrl),
+  file_data: given(GivenFiles.FileData),
+  file_id: given(GivenFiles.FileRef),
+  filename: given(Schema.String),
+  detail: given(Schema.String)
+})
+type Part = typeof Part.Type
+
+/** Where a part may have its file. */
+const sources = { input_image: ["image_url", "file_id"], input_file: ["file_data", "file_url", "file_id"] } as const
+
+const isFile = ({ type }: Part): boolean => Object.hasOwn(sources, type)
+
+const isSaid = ({ refusal, text, type }: Pick<Part, "refusal" | "text" | "type">): true | string =>
+  (type === "refusal" ? refusal : text) !== undefined || "Expected a text in the field of its type"
+
+const hasSource = (part: Part): true | string => {
+  if (part.type !== "input_image" && part.type !== "input_file") return isSaid(part)
+  const fields = sources[part.type]
+  return fields.filter((field) => (part[field] ?? null) !== null).length === 1 || `Expected one of ${fields.join(", ")}`
+}
 
 const Message = Schema.Struct({
   role: Schema.Literals(["system", "developer", "user", "assistant"]),
-  content: Schema.Union([Schema.String, Schema.Array(Part)]).annotate({
-    message: "Expected a text, or a list of texts"
+  content: Schema.Union([Schema.String, Schema.Array(Part.check(Schema.makeFilter(hasSource)))]).annotate({
+    message: "Expected a text, or a list of parts"
   })
-})
+}).check(
+  Schema.makeFilter(({ content, role }) => {
+    const file = role === "user" || typeof content === "string" ? -1 : content.findIndex((part) => isFile(part))
+    return file === -1 ? undefined : { path: ["content", file, "type"], issue: "Expected text: files are the user's" }
+  })
+)
 type Message = typeof Message.Type
 
 const ApprovalResponse = Schema.Struct({
@@ -46,7 +78,9 @@ const Call = Schema.Struct({ call_id: Schema.String, name: Schema.String, argume
 
 const Output = Schema.Struct({
   call_id: Schema.String,
-  output: Schema.Union([Schema.String, Schema.Array(Part)]).annotate({ message: "Expected a text, or a list of texts" })
+  output: Schema.Union([Schema.String, Schema.Array(Text.check(Schema.makeFilter(isSaid)))]).annotate({
+    message: "Expected a text, or a list of texts"
+  })
 })
 
 const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
@@ -66,39 +100,79 @@ export interface Decided {
 
 /** What the items ask. Without a `question` they only decide about calls that wait. */
 export interface Asked {
-  readonly question: string | undefined
-  readonly history: PlanRequest["history"]
+  readonly question: AskRequest["question"] | undefined
+  readonly history: AskRequest["history"]
   readonly instructions: ReadonlyArray<string>
   readonly decided: ReadonlyArray<Decided>
   /** What the last items bring to a plan that waits for its client. */
   readonly brought: Brought | undefined
-  /** As `GET …/input_items` shows them, but for their ids. */
-  readonly items: ReadonlyArray<Json>
+  /** As `GET …/input_items` shows them, but for their ids: with the files of the plan. */
+  readonly items: (request: PlanRequest) => ReadonlyArray<Json>
+  /** Names what is wrong with a file by its place in the input. */
+  readonly placed: ReturnType<typeof GivenFiles.conversation>["placed"]
   /** The types of the items that change nothing. */
   readonly ignored: ReadonlyArray<string>
 }
 
-const textOf = ({ content }: { readonly content: Message["content"] }): string =>
-  typeof content === "string"
-    ? content
-    : content.map(({ refusal, text, type }) => (type === "refusal" ? refusal : text) ?? "").join("\n\n")
+const wordsOf = ({ refusal, text, type }: Pick<Part, "refusal" | "text" | "type">): string =>
+  (type === "refusal" ? refusal : text) ?? ""
 
-const messageItem = ({ role }: Message, text: string): Json => ({
+const placed = (part: Part, path: string): GivenFiles.Placed => {
+  const { file_data, file_id, file_url, filename: name, image_url } = part
+  if (!isFile(part)) return { part: { type: "text", text: wordsOf(part) }, path }
+  if (typeof file_id === "string") return { part: GivenFiles.fromId(file_id), path: `${path}.file_id` }
+  const url = part.type === "input_image" ? image_url : (file_url ?? file_data)
+  const field = part.type === "input_image" ? "image_url" : file_url == null ? "file_data" : "file_url"
+  return { part: GivenFiles.fromUrl(url ?? "", { name }), path: `${path}.${field}` }
+}
+
+const spokenIn = ({ content }: Message, path: string): GivenFiles.Spoken =>
+  typeof content === "string"
+    ? { text: content }
+    : GivenFiles.spoken(content.map((part, index) => placed(part, `${path}.content[${index}]`)))
+
+type Files = ReadonlyMap<string, FileReference>
+
+/** A part without bytes, and with the id under which its file is stored now. */
+const shown = (part: Part, path: string, files: Files): Json => {
+  if (!isFile(part)) return { type: "input_text", text: wordsOf(part) }
+  const file_id = files.get(placed(part, path).path)?.file_id ?? part.file_id ?? null
+  return part.type === "input_image"
+    ? { type: part.type, file_id, image_url: null, detail: part.detail ?? "auto" }
+    : { type: part.type, file_id, ...(part.filename != null && { filename: part.filename }) }
+}
+
+const messageItem = (
+  { content, role }: Message,
+  { parts, text }: GivenFiles.Spoken,
+  path: string,
+  files: Files
+): Json => ({
   type: "message",
   role,
   status: "completed",
-  content: [{ type: role === "assistant" ? "output_text" : "input_text", text }]
+  content:
+    parts === undefined || typeof content === "string"
+      ? [{ type: role === "assistant" ? "output_text" : "input_text", text }]
+      : content.map((part, index) => shown(part, `${path}.content[${index}]`, files))
 })
 
 type Read =
-  | { readonly _tag: "Message"; readonly message: Message; readonly item: Json }
-  | { readonly _tag: "Decided"; readonly decided: Decided; readonly item: Json }
+  | {
+      readonly _tag: "Message"
+      readonly role: Message["role"]
+      readonly said: GivenFiles.Spoken
+      readonly item: (files: Files) => Json
+    }
+  | { readonly _tag: "Decided"; readonly decided: Decided; readonly item: (files: Files) => Json }
   | {
       readonly _tag: "Called" | "Given"
       readonly call: string
       readonly path: string
-      readonly message: Message
-      readonly item: Json
+      readonly role: "user" | "assistant"
+      readonly said: GivenFiles.Spoken
+      readonly output: string
+      readonly item: (files: Files) => Json
     }
   | { readonly _tag: "LeftOut"; readonly type: string }
 
@@ -114,7 +188,10 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
   if (type === "message") {
     return Result.mapBoth(decodeMessage(item), {
       onFailure: (error) => within(path, error),
-      onSuccess: (message): Read => ({ _tag: "Message", message, item: messageItem(message, textOf(message)) })
+      onSuccess: (message): Read => {
+        const said = spokenIn(message, path)
+        return { _tag: "Message", role: message.role, said, item: (files) => messageItem(message, said, path, files) }
+      }
     })
   }
   if (type === "mcp_approval_response") {
@@ -123,7 +200,11 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
       onSuccess: ({ approval_request_id, approve, reason }): Read => {
         const decision = approve ? ("approve" as const) : ("reject" as const)
         const note = typeof reason === "string" && reason !== "" ? { note: reason } : {}
-        return { _tag: "Decided", decided: { path, approval_request_id, decision: { decision, ...note } }, item }
+        return {
+          _tag: "Decided",
+          decided: { path, approval_request_id, decision: { decision, ...note } },
+          item: () => item
+        }
       }
     })
   }
@@ -131,8 +212,16 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
     return Result.mapBoth(decodeCall(item), {
       onFailure: (error) => within(path, error),
       onSuccess: (call): Read => {
-        const content = `[${call.call_id}: calls ${call.name} with ${call.arguments}]`
-        return { _tag: "Called", call: call.call_id, path, message: { role: "assistant", content }, item }
+        const text = `[${call.call_id}: calls ${call.name} with ${call.arguments}]`
+        return {
+          _tag: "Called",
+          call: call.call_id,
+          path,
+          role: "assistant",
+          said: { text },
+          output: "",
+          item: () => item
+        }
       }
     })
   }
@@ -140,9 +229,10 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
     return Result.mapBoth(decodeOutput(item), {
       onFailure: (error) => within(path, error),
       onSuccess: ({ call_id, output }): Read => {
-        const text = textOf({ content: output })
-        const message = { role: "user", content: `[${call_id}: its result]\n${text}` } as const
-        return { _tag: "Given", call: call_id, path, message, item: { ...item, output: text } }
+        const told = typeof output === "string" ? output : output.map(wordsOf).join("\n\n")
+        const shown = { ...item, output: told }
+        const text = `[${call_id}: its result]\n${told}`
+        return { _tag: "Given", call: call_id, path, role: "user", said: { text }, output: told, item: () => shown }
       }
     })
   }
@@ -159,19 +249,17 @@ const noQuestion: Issue = {
 
 /** What the last items bring: results, decisions beside them, and then what the user says. */
 const broughtBy = (items: ReadonlyArray<Exclude<Read, { readonly _tag: "LeftOut" }>>): Brought | undefined => {
-  const spoken = items.findLastIndex((item) => item._tag !== "Message" || item.message.role !== "user") + 1
+  const spoken = items.findLastIndex((item) => item._tag !== "Message" || item.role !== "user") + 1
   const from = items.slice(0, spoken).findLastIndex(({ _tag }) => _tag !== "Given" && _tag !== "Decided") + 1
   const given = items.slice(from, spoken).flatMap((item) => (item._tag === "Given" ? [item] : []))
-  const results = given.flatMap(({ call, item, path }) =>
-    Option.toArray(
-      Option.map(taskOf(call), (task_id) => ({ path: `${path}.output`, task_id, content: item["output"] ?? null }))
-    )
+  const results = given.flatMap(({ call, output, path }) =>
+    Option.toArray(Option.map(taskOf(call), (task_id) => ({ path: `${path}.output`, task_id, content: output })))
   )
   const called = items.slice(items.slice(0, from).findLastIndex(({ _tag }) => _tag !== "Called") + 1, from)
   const calls = called.flatMap((item) => (item._tag === "Called" ? Option.toArray(taskOf(item.call)) : []))
   if (results.length + calls.length === 0 || results.length < given.length) return undefined
-  const texts = items.slice(spoken).flatMap((item) => (item._tag === "Message" ? [textOf(item.message)] : []))
-  return { path: "input", results, calls, texts: texts.filter((text) => text.trim() !== "") }
+  const texts = items.slice(spoken).flatMap((item) => (item._tag === "Message" ? [item.said] : []))
+  return { path: "input", results, calls, texts }
 }
 
 /** What a list of items asks. Fails with everything that is wrong with it. */
@@ -181,29 +269,33 @@ const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArr
   const read = results.flatMap((result) => (Result.isSuccess(result) ? [result.success] : []))
   const spoken = read.filter((item) => item._tag !== "LeftOut")
   const last = spoken.at(-1)
-  const asks = last?._tag === "Message" && last.message.role === "user"
+  const asks = last?._tag === "Message" && last.role === "user"
   if (issues.length === 0 && !asks && last?._tag !== "Decided" && last?._tag !== "Given") issues.push(noQuestion)
   if (issues.length > 0) return Result.fail(issues)
   const brought = broughtBy(spoken)
-  const isQuestion = (item: Read) => item._tag === "Message" && item.message.role === "user"
+  const isQuestion = (item: Read) => item._tag === "Message" && item.role === "user"
   const asked = last?._tag === "Decided" ? -1 : spoken.findLastIndex(isQuestion)
   const question = spoken[asked]
   if (question === undefined && brought === undefined && last?._tag === "Given") return Result.fail([noQuestion])
   const others = spoken.filter((_, index) => index !== asked)
-  const said = others.flatMap((item) =>
-    "message" in item ? [{ role: item.message.role, content: textOf(item.message) }] : []
+  const said = others.flatMap((item) => ("said" in item ? [{ role: item.role, ...item.said }] : []))
+  const conversation = GivenFiles.conversation(
+    question?._tag === "Message" ? question.said : { text: "" },
+    said.flatMap(({ role, ...one }) => (role === "user" || role === "assistant" ? [{ role, ...one }] : []))
   )
   return Result.succeed({
-    question: question?._tag === "Message" ? textOf(question.message) : undefined,
-    history: said.flatMap(({ content, role }) =>
-      (role === "user" || role === "assistant") && content.trim() !== "" ? [{ role, content }] : []
-    ),
-    instructions: said.flatMap(({ content, role }) =>
-      (role === "system" || role === "developer") && content.trim() !== "" ? [content.trim()] : []
+    question: question?._tag === "Message" ? conversation.asked.question : undefined,
+    history: conversation.asked.history,
+    instructions: said.flatMap(({ role, text }) =>
+      (role === "system" || role === "developer") && text.trim() !== "" ? [text.trim()] : []
     ),
     decided: spoken.flatMap((item) => (item._tag === "Decided" ? [item.decided] : [])),
     brought,
-    items: spoken.map(({ item }) => item),
+    items: (request) => {
+      const files = conversation.filesOf(request)
+      return spoken.map(({ item }) => item(files))
+    },
+    placed: conversation.placed,
     ignored: [...new Set(read.flatMap((item) => (item._tag === "LeftOut" ? [`input[].${item.type}`] : [])))]
   })
 }

@@ -1,4 +1,4 @@
-import { Metadata, PlanRequest, type ResponseFormat } from "@bowline/domain/plan/PlanRequest"
+import { AskRequest, Metadata, type PlanRequest, type ResponseFormat } from "@bowline/domain/plan/PlanRequest"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Result, Schema } from "effect"
@@ -55,7 +55,7 @@ const Body = Schema.Struct({
 
 const decodeBody = Schema.decodeUnknownResult(Body, { errors: "all", onExcessProperty: "ignore" })
 const decodeFormat = Schema.decodeUnknownResult(Format, { errors: "all" })
-const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
+const decodePlan = Schema.decodeUnknownResult(Schema.toType(AskRequest), { errors: "all" })
 
 /** They ask for nothing that a plan could do otherwise. */
 const accepted = ["bowline", "stream_options", "truncation"]
@@ -73,9 +73,11 @@ export interface ResponseRequest {
   /** What it brings to a plan that waits for its client. */
   readonly brought: Brought | undefined
   /** Without its preset. Undefined if the caller only decides, and asks nothing. */
-  readonly request: PlanRequest | undefined
+  readonly request: AskRequest | undefined
   /** Without what only the start of the plan tells. */
-  readonly echo: Omit<ResponseEcho, "created_at" | "labels">
+  readonly echo: Omit<ResponseEcho, "created_at" | "input" | "labels">
+  /** The items as the response of this plan repeats them. */
+  readonly input: (request: PlanRequest) => ResponseEcho["input"]
   /** The fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
   /** What is wrong with the plan, under the names of the body. */
@@ -132,7 +134,7 @@ const samplingOf = ({ max_output_tokens = null, reasoning, temperature = null, t
     reasoning_effort: reasoning?.effort ?? null
   })
 
-const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): ResponseRequest["echo"] => {
+const echoOf = (body: typeof Body.Type): ResponseRequest["echo"] => {
   const {
     background,
     conversation = null,
@@ -164,9 +166,7 @@ const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): Re
     ...(tool_choice === "none" && { tool_choice }),
     ...(typeof prompt_cache_key === "string" && { prompt_cache_key }),
     top_p: body.top_p ?? null,
-    user: body.user ?? null,
-    // Nobody can ask for the input of what is not stored.
-    input: store === false ? [] : items
+    user: body.user ?? null
   }
 }
 
@@ -195,8 +195,9 @@ export const decode = (
     const sampling = samplingOf(body)
     const legs = ChatTools.legs(tools, body)
     const session = typeof conversation === "string" ? conversation : conversation?.id
-    const renamed: ResponseRequest["renamed"] = (issues) =>
+    const renamed = asked.placed((issues) =>
       issues.map(({ message, path }) => ({ path: fieldOf(path, servers.length, body.tools ?? []), message }))
+    )
     const plan =
       asked.question === undefined
         ? Result.succeed(undefined)
@@ -226,7 +227,9 @@ export const decode = (
         decided: asked.decided,
         brought: asked.brought && { ...asked.brought, tools: ChatTools.toolsNow(body, legs) },
         request,
-        echo: echoOf(body, asked.items),
+        echo: echoOf(body),
+        // Nobody can ask for the input of what is not stored.
+        input: body.store === false ? () => [] : asked.items,
         ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored, ...asked.ignored],
         renamed
       })

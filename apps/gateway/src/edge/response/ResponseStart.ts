@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { Clock, Effect } from "effect"
@@ -16,7 +16,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
   const plans = yield* Plans
 
   /** The names of the agents and MCP servers that the plan of a request has. */
-  const labelsOf = Effect.fnUntraced(function* (caller: CallerName, model: string, request: PlanRequest) {
+  const labelsOf = Effect.fnUntraced(function* (caller: CallerName, model: string, request: AskRequest) {
     const name = model.split("/")[1] ?? defaultPreset
     const preset = (yield* plans.presets(caller)).find((preset) => preset.name === name)
     const agents = [...(preset?.agents ?? []), ...request.agents]
@@ -24,15 +24,16 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
     return [...agents, ...servers].map(({ name }) => name)
   })
 
-  return Effect.fnUntraced(function* (caller: CallerName, asked: ResponseRequest, request: PlanRequest, sent: Sent) {
+  return Effect.fnUntraced(function* (caller: CallerName, asked: ResponseRequest, request: AskRequest, sent: Sent) {
     const created_at = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const labels = yield* labelsOf(caller, asked.model, request)
-    const echo: ResponseEcho = { ...asked.echo, created_at, labels }
+    // A response does not show its input.
+    const echo: ResponseEcho = { ...asked.echo, created_at, labels, input: [] }
     const { mayJoin, ...reading } = yield* openAi.start({
       ...asked,
       ...sent,
       request,
-      echo,
+      echo: (request: PlanRequest): ResponseEcho => ({ ...echo, input: asked.input(request) }),
       session_ttl_ms: undefined,
       leavesNothing: !echo.store
     })

@@ -2,26 +2,74 @@ import type { AgUiMessage } from "@bowline/client/unstable/ag-ui/AgUiEvents"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
-import { Predicate, Result, Schema } from "effect"
+import { Option, Predicate, Result, Schema } from "effect"
 import { given } from "../openai/ChatSampling.ts"
 import { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { Brought } from "../leg/ClientResults.ts"
+import * as GivenFiles from "../question/GivenFiles.ts"
 import {
   askedAgain,
   bring,
   type Decided,
   namedIn,
-  noFiles,
   Note,
   problemsOf,
   readOptions,
   renaming,
+  type Said,
   toDecision,
   toPlan,
   type UiRequest
 } from "./UiRequest.ts"
 
-const isTextPart = Schema.is(Schema.Struct({ type: Schema.tag("text"), text: Schema.String }))
+const TextPart = Schema.Struct({ type: Schema.tag("text"), text: Schema.String })
+const isTextPart = Schema.is(TextPart)
+
+/** Files as AG-UI has them from 1.0 on. */
+const Media = Schema.Struct({
+  type: Schema.Literals(["image", "audio", "video", "document"]),
+  source: Schema.Union([
+    Schema.Struct({ type: Schema.tag("data"), value: GivenFiles.FileData, mimeType: Schema.String }),
+    Schema.Struct({ type: Schema.tag("url"), value: GivenFiles.FileUrl, mimeType: given(Schema.String) }),
+    Schema.Struct({ type: Schema.tag("file"), value: GivenFiles.FileRef })
+  ])
+})
+
+/** Files as they were before: with one of `data`, `url` and `id`. */
+const Binary = Schema.Struct({
+  type: Schema.tag("binary"),
+  mimeType: given(Schema.String),
+  filename: given(Schema.String),
+  data: given(GivenFiles.FileData),
+  url: given(GivenFiles.FileUrl),
+  id: given(GivenFiles.FileRef)
+}).check(
+  Schema.makeFilter(
+    ({ data = null, id = null, url = null }) =>
+      [data, id, url].filter((one) => one !== null).length === 1 || "Expected one of data, url, id"
+  )
+)
+
+const Part = Schema.Union([TextPart, Media, Binary]).annotate({
+  message: 'Expected {type: "text", text}, or image, audio, video or document with a source of type data, url or file'
+})
+const decodePart = Schema.decodeUnknownResult(Part, { errors: "all" })
+
+const toPlaced = (part: typeof Part.Type, path: string): GivenFiles.Placed => {
+  if (part.type === "text") return { part, path }
+  if (part.type === "binary") {
+    const { data = null, filename: name, id = null, mimeType: type, url = null } = part
+    if (id !== null) return { part: GivenFiles.fromId(id), path: `${path}.id` }
+    const field = data === null ? "url" : "data"
+    return { part: GivenFiles.fromUrl(data ?? url ?? "", { name, type }), path: `${path}.${field}` }
+  }
+  const { source } = part
+  const file =
+    source.type === "file"
+      ? GivenFiles.fromId(source.value)
+      : GivenFiles.fromUrl(source.value, { type: source.mimeType })
+  return { part: file, path: `${path}.source.value` }
+}
 
 /** The events of the run repeat the messages as they were sent. */
 const whole = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
@@ -31,8 +79,10 @@ const whole = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
 const problemOf = (role: string, content: unknown) => {
   if (typeof content === "string") return undefined
   if (role !== "user" || !Array.isArray(content)) return { path: ["content"], issue: "Expected a text" }
-  const other = content.findIndex((part) => !isTextPart(part))
-  return other === -1 ? undefined : { path: ["content", other], issue: noFiles }
+  return content.flatMap((part, index) => {
+    const decoded = decodePart(part)
+    return Result.isFailure(decoded) ? [{ path: ["content", index], issue: decoded.failure.issue }] : []
+  })
 }
 
 const Message = whole({
@@ -91,6 +141,17 @@ const textOf = ({ content }: Message): string => {
   if (typeof content === "string") return content
   const parts: ReadonlyArray<unknown> = Array.isArray(content) ? content : []
   return parts.flatMap((part) => (isTextPart(part) ? [part.text] : [])).join("\n\n")
+}
+
+const toSaid = (message: Message, index: number): Said => {
+  const { content, role } = message
+  if (role !== "user" || !Array.isArray(content)) return { role, text: textOf(message) }
+  const placed = content.flatMap((part, at) =>
+    Option.toArray(
+      Option.map(Result.getSuccess(decodePart(part)), (part) => toPlaced(part, `messages[${index}].content[${at}]`))
+    )
+  )
+  return { role, ...GivenFiles.spoken(placed) }
 }
 
 const toolsOf = (tools: typeof Body.Type.tools): ReadonlyArray<ClientTool> =>
@@ -161,7 +222,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<A
     return Result.succeed({ ...common, request: undefined })
   if (!asks && brought === undefined)
     return decided.length > 0 ? Result.succeed({ ...common, request: undefined }) : Result.fail([noQuestion])
-  const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
+  const said = messages.map(toSaid)
   const told = (context ?? []).map(({ description, value }) => `${description}: ${value}`)
   const interrupts = decided.length > 0
   const plan = toPlan({
@@ -173,5 +234,5 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<A
     context: told,
     interrupts: interrupts || leavesOpen(messages)
   })
-  return Result.map(plan, (request): AgUiRequest => ({ ...common, request }))
+  return Result.map(plan, (asked): AgUiRequest => ({ ...common, ...asked }))
 }

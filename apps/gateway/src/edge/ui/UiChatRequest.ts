@@ -5,16 +5,17 @@ import { Result, Schema } from "effect"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Brought } from "../leg/ClientResults.ts"
 import { given } from "../openai/ChatSampling.ts"
+import * as GivenFiles from "../question/GivenFiles.ts"
 import {
   askedAgain,
   bring,
   type Decided,
   namedIn,
-  noFiles,
   Note,
   problemsOf,
   readOptions,
   renaming,
+  type Said,
   toDecision,
   toPlan,
   type UiRequest
@@ -24,6 +25,9 @@ import {
 const Part = Schema.Struct({
   type: Schema.String,
   text: Schema.optionalKey(Schema.String),
+  url: Schema.optionalKey(Schema.String),
+  mediaType: Schema.optionalKey(Schema.String),
+  filename: given(Schema.String),
   state: Schema.optionalKey(Schema.String),
   toolCallId: Schema.optionalKey(Schema.String),
   providerExecuted: Schema.optionalKey(Schema.Boolean),
@@ -41,10 +45,16 @@ const Message = Schema.Struct({
   role: Schema.Literals(["system", "user", "assistant"]),
   parts: Schema.Array(Part)
 }).check(
-  Schema.makeFilter(({ parts, role }) => {
-    const file = role === "assistant" ? -1 : parts.findIndex(({ type }) => type === "file")
-    return file === -1 ? undefined : { path: ["parts", file, "type"], issue: noFiles }
-  })
+  Schema.makeFilter(({ parts, role }) =>
+    role === "assistant"
+      ? []
+      : parts.flatMap(({ type, url = "" }, index) => {
+          if (type !== "file") return []
+          if (role !== "user") return [{ path: ["parts", index, "type"], issue: "Expected text: files are the user's" }]
+          const issue = GivenFiles.urlProblem(url)
+          return issue === undefined ? [] : [{ path: ["parts", index, "url"], issue }]
+        })
+  )
 )
 type Message = typeof Message.Type
 
@@ -69,8 +79,18 @@ export interface UiChatRequest extends UiRequest {
   readonly isAgain: boolean
 }
 
-const textOf = ({ parts }: Message): string =>
-  parts.flatMap(({ text, type }) => (type === "text" && text !== undefined ? [text] : [])).join("\n\n")
+/** A message of the history or the question. What the planner has made of files itself is in the session. */
+const toSaid = ({ parts, role }: Message, message: number): Said => {
+  const placed = parts.flatMap(
+    ({ filename: name, mediaType, text, type, url }, index): ReadonlyArray<GivenFiles.Placed> => {
+      const path = `messages[${message}].parts[${index}]`
+      if (type === "text" && text !== undefined) return [{ part: { type, text }, path }]
+      if (role !== "user" || type !== "file" || url === undefined) return []
+      return [{ part: GivenFiles.fromUrl(url, { name, type: mediaType }), path: `${path}.url` }]
+    }
+  )
+  return { role, ...GivenFiles.spoken(placed) }
+}
 
 /** The approvals of a message that its user has answered. */
 const readDecided = (message: Message, index: number): Result.Result<ReadonlyArray<Decided>, ReadonlyArray<Issue>> => {
@@ -134,7 +154,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<U
   const isAgain = trigger === "regenerate-message" || messageId === last.id
   const tools = body.success.tools ?? undefined
   const common = { session, tools, renamed, messageId: last.id, named: namedIn(sent["bowline"]) }
-  const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
+  const said = messages.map(toSaid)
   const told = { session, options: options.success, renamed, tools: tools ?? [] }
   if (last.role !== "user") {
     const decided = last.role === "assistant" ? readDecided(last, messages.length - 1) : Result.succeed([])
@@ -146,14 +166,14 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<U
       const rest = { ...common, decided, brought, isAgain: false }
       if (brought === undefined) return Result.succeed({ ...rest, request: undefined })
       const plan = toPlan({ ...told, said: askedAgain(said), interrupts: false })
-      return Result.map(plan, (request): UiChatRequest => ({ ...rest, request }))
+      return Result.map(plan, (asked): UiChatRequest => ({ ...rest, ...asked }))
     })
   }
   const interrupts = leavesOpen(messages)
   const plan = toPlan({ ...told, said, interrupts })
-  return Result.map(plan, (request): UiChatRequest => ({
+  return Result.map(plan, (asked): UiChatRequest => ({
     ...common,
-    request,
+    ...asked,
     decided: [],
     brought: undefined,
     isAgain

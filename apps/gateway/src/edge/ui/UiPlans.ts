@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
@@ -8,7 +8,7 @@ import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Schema } from "effect"
 import { invalid } from "../../http/Refusals.ts"
-import * as ToldHistory from "../../http/ToldHistory.ts"
+import * as ToldHistory from "../question/ToldHistory.ts"
 import * as UiLegs from "./UiLegs.ts"
 import type { Decided, UiRequest } from "./UiRequest.ts"
 
@@ -25,7 +25,7 @@ const maxTries = 10
 
 interface Asking extends Pick<UiRequest, "named" | "renamed" | "tools"> {
   readonly caller: CallerName
-  readonly request: PlanRequest
+  readonly request: AskRequest
   readonly route: Route
   /** The client's id of the question. */
   readonly messageId?: string
@@ -39,6 +39,7 @@ export const make = Effect.gen(function* () {
   const streams = yield* PlanStreams
   const follower = yield* PlanFollower
   const legs = yield* UiLegs.make
+  const startTold = yield* ToldHistory.make
 
   /** The plans of a chat, the newest first. A chat in which nobody has asked yet has none. */
   const plansOf = (caller: CallerName, session: string) =>
@@ -98,7 +99,7 @@ export const make = Effect.gen(function* () {
           .start({ caller, request, route, echo, chat })
           // Somebody else has begun the leg just now.
           .pipe(Effect.retry({ while: ({ _tag }) => _tag === "IdempotencyConflict", times: maxTries }))
-      const reading = ToldHistory.start({ ...request, preferences }, start, renamed)
+      const reading = startTold(caller, { ...request, preferences }, start, renamed)
       // What was before says in what state the plan is where the leg begins.
       return Effect.map(reading, ({ from, ...whole }) => ({
         plan: follower.follow(caller, { ...whole, ...(from && { frames: from.frames }) }),

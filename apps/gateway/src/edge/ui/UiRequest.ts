@@ -1,11 +1,12 @@
 import type { Decision } from "@bowline/domain/plan/Approval"
-import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { AskRequest, type ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { ExternalSessionId } from "@bowline/domain/session/Session"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { UiOptions } from "@bowline/protocol/unstable/ui/UiApi"
 import { Option, Predicate, Result, Schema } from "effect"
 import type { Brought, GivenResult } from "../leg/ClientResults.ts"
+import * as GivenFiles from "../question/GivenFiles.ts"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 
 /** A call that the caller has decided about, and where the body says so. */
@@ -20,7 +21,7 @@ export interface Decided {
 /** What the body of a UI library asks. Without a `request` it only decides about calls that wait. One that has `brought` results asks only if nothing waits for them. */
 export interface UiRequest {
   readonly session: ExternalSessionId
-  readonly request: PlanRequest | undefined
+  readonly request: AskRequest | undefined
   readonly decided: ReadonlyArray<Decided>
   /** The results of calls that the client has made. */
   readonly brought: Brought | undefined
@@ -32,8 +33,6 @@ export interface UiRequest {
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
 
-export const noFiles = "Expected text: the planner takes no images, audio or files"
-
 /** A decision is stored with a note of this length at most. */
 export const Note = Schema.optionalKey(Schema.NullOr(Schema.String.check(Schema.isMaxLength(4_096))))
 
@@ -42,10 +41,9 @@ export const toDecision = (decision: Decision["decision"], note: string | null |
   ...(typeof note === "string" && note !== "" && { note })
 })
 
-/** One message of a conversation, as a text. */
-export interface Said {
+/** One message of a conversation. */
+export interface Said extends GivenFiles.Spoken {
   readonly role: string
-  readonly text: string
 }
 
 /** What a body says of a plan. */
@@ -66,33 +64,34 @@ interface Telling {
 /** How long a plan runs on when its client has gone: a page that is loaded again is back by then. */
 const grace = { on_disconnect: "cancel", disconnect_grace_ms: 10_000 } as const
 
-const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
+const decodePlan = Schema.decodeUnknownResult(Schema.toType(AskRequest), { errors: "all" })
 
-const isSaid = ({ text }: Said): boolean => text.trim() !== ""
-
-/** The question as a plan. */
-export const toPlan = ({ context = [], interrupts, options, renamed, said, session, tools }: Telling) => {
+/** The question as a plan, and how to name what is wrong with it. */
+export const toPlan = ({ context = [], interrupts, options, said, session, tools, ...telling }: Telling) => {
   const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], preferences: {} }
   const isInstruction = ({ role }: Said) => role === "system" || role === "developer"
   const instructions = [...said.filter(isInstruction).map(({ text }) => text.trim()), ...context].filter(
     (text) => text !== ""
   )
-  const history = said
-    .slice(0, -1)
-    .filter((one) => (one.role === "user" || one.role === "assistant") && isSaid(one))
-    .map(({ role, text }) => ({ role, content: text }))
+  const { asked, placed } = GivenFiles.conversation(
+    said.at(-1) ?? { text: "" },
+    said.slice(0, -1).flatMap(({ role, ...one }) => (role === "user" || role === "assistant" ? [{ role, ...one }] : []))
+  )
+  const renamed = placed(telling.renamed)
   const plan = decodePlan({
     ...named,
     tools,
     ...(tools.length > 0 && { legs: { parallel: true } }),
-    question: said.at(-1)?.text ?? "",
+    ...asked,
     session_id: session,
     ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),
-    history,
     metadata: {},
     preferences: { ...grace, on_busy: interrupts ? "interrupt" : "steer", ...preferences }
   })
-  return Result.mapError(plan, (error) => renamed(fromSchema(error)))
+  return Result.mapBoth(plan, {
+    onFailure: (error) => renamed(fromSchema(error)),
+    onSuccess: (request) => ({ request, renamed })
+  })
 }
 
 /** Names the fields of a plan by those of a body, which has the session and Bowline's own options under these names. */

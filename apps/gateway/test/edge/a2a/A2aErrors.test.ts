@@ -83,8 +83,8 @@ describe("an error of JSON-RPC", () => {
       "a file",
       rpc("SendMessage", message({ parts: [{ text: "Hi" }, { url: "http://a.test/b" }] })),
       {},
-      -32005,
-      undefined
+      -32602,
+      ["message.parts[1]"]
     ],
     [
       "other output",
@@ -240,10 +240,10 @@ describe("an error of HTTP+JSON", () => {
       "a file",
       "POST",
       "/message:send",
-      message({ parts: [{ raw: "aGk=" }] }),
+      message({ parts: [{ raw: "aGk=", mediaType: "image/png" }] }),
       400,
       "INVALID_ARGUMENT",
-      "CONTENT_TYPE_NOT_SUPPORTED"
+      "INVALID_PARAMS"
     ],
     [
       "push notifications",

@@ -19,6 +19,8 @@ export interface TaskShown {
 export interface Sent {
   readonly text?: string
   readonly data?: object
+  /** Its bytes in base64. */
+  readonly file?: { readonly bytes: string; readonly mediaType: string; readonly name: string }
   readonly taskId?: string
   readonly contextId?: string
   readonly metadata?: object
@@ -113,7 +115,7 @@ async function* shownEvents10(events: AsyncGenerator<StreamResponse>): AsyncGene
   }
 }
 
-const request10 = ({ contextId = "", data, metadata, taskId = "", text, waits = true }: Sent) => ({
+const request10 = ({ contextId = "", data, file, metadata, taskId = "", text, waits = true }: Sent) => ({
   tenant: "",
   message: {
     ...Message10.fromJSON({ messageId: nextId(), metadata }),
@@ -124,7 +126,17 @@ const request10 = ({ contextId = "", data, metadata, taskId = "", text, waits = 
       ...(text === undefined ? [] : [textPart10(text)]),
       ...(data === undefined
         ? []
-        : [{ content: { $case: "data" as const, value: data }, metadata: undefined, filename: "", mediaType: "" }])
+        : [{ content: { $case: "data" as const, value: data }, metadata: undefined, filename: "", mediaType: "" }]),
+      ...(file === undefined
+        ? []
+        : [
+            {
+              content: { $case: "raw" as const, value: Buffer.from(file.bytes, "base64") },
+              metadata: undefined,
+              filename: file.name,
+              mediaType: file.mediaType
+            }
+          ])
     ]
   },
   configuration: { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: !waits },
@@ -211,7 +223,7 @@ async function* shownEvents03(events: AsyncGenerator<Event03>, appends: boolean)
 
 const place03 = ({ pushNotificationConfig: { id, url } }: TaskPushNotificationConfig): PlaceShown => `${id} ${url}`
 
-const request03 = ({ contextId, data, metadata, taskId, text, waits = true }: Sent) => ({
+const request03 = ({ contextId, data, file, metadata, taskId, text, waits = true }: Sent) => ({
   message: {
     kind: "message" as const,
     messageId: nextId(),
@@ -221,7 +233,10 @@ const request03 = ({ contextId, data, metadata, taskId, text, waits = true }: Se
     ...(metadata !== undefined && { metadata: { ...metadata } }),
     parts: [
       ...(text === undefined ? [] : [{ kind: "text" as const, text }]),
-      ...(data === undefined ? [] : [{ kind: "data" as const, data: { ...data } }])
+      ...(data === undefined ? [] : [{ kind: "data" as const, data: { ...data } }]),
+      ...(file === undefined
+        ? []
+        : [{ kind: "file" as const, file: { bytes: file.bytes, mimeType: file.mediaType, name: file.name } }])
     ]
   },
   configuration: { blocking: waits }

@@ -109,7 +109,7 @@ describe("a request of Chat Completions", () => {
     [{ messages: [] }, ["messages"]],
     [{ messages: [user("?"), { role: "assistant", content: "no" }] }, ["messages"]],
     [{ messages: [user(" ")] }, ["messages"]],
-    [{ messages: [user([{ type: "image_url", image_url: { url: "x" } }])] }, ["messages[0].content[0].type"]],
+    [{ messages: [user([{ type: "image_url", image_url: { url: "x" } }])] }, ["messages[0].content[0].image_url.url"]],
     [{ messages: [user([{ type: "text" }])] }, ["messages[0].content[0]"]],
     [{ messages: [user(null)] }, ["messages"]],
     [{ messages: [{ role: "robot", content: "?" }] }, ["messages[0].role"]],

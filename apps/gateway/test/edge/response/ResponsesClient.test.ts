@@ -350,7 +350,10 @@ describe("the client of OpenAI's Responses", () => {
 
   it.live.each<readonly [fields: object, param: string]>([
     [{ input: [{ type: "function_call_output", call_id: "c", output: "o" }] }, "input"],
-    [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] }, "input[0].content[0].type"],
+    [
+      { input: [{ role: "user", content: [{ type: "input_image", image_url: "x" }] }] },
+      "input[0].content[0].image_url"
+    ],
     [{ input: [{ role: "assistant", content: "?" }] }, "input"],
     [{ input: [] }, "input"],
     [{ input: " " }, "input"],

@@ -206,7 +206,7 @@ describe("AG-UI's HttpAgent", () => {
         [{ threadId: "", runId: 1 }, "threadId", "runId"],
         [{ messages: [] }, "messages"],
         [{ messages: [{ ...user, role: "assistant" }] }, "messages"],
-        [{ messages: [{ ...user, content: [{ type: "image", source: {} }] }] }, "messages[0].content[0]"],
+        [{ messages: [{ ...user, content: [{ type: "image", source: {} }] }] }, "messages[0].content[0].source"],
         [
           {
             messages: [

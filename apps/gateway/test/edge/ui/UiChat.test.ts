@@ -246,7 +246,7 @@ describe("the AI SDK's chat", () => {
         [{ messages: [] }, "messages"],
         [{ messages: [{ ...user, role: "assistant" }] }, "messages"],
         [{ messages: [{ ...user, parts: [{ type: "text", text: " " }] }] }, "messages"],
-        [{ messages: [{ ...user, parts: [text, { type: "file", url: "data:" }] }] }, "messages[0].parts[1].type"],
+        [{ messages: [{ ...user, parts: [text, { type: "file", url: "data:" }] }] }, "messages[0].parts[1].url"],
         [{ messages: [{ ...user, parts: [{ type: "text" }] }] }, "messages[0].parts[0].text"],
         [{ messages: [decided] }, "messages[0].parts[0].approval.id"],
         [

@@ -1,9 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type FileRefused, NotFound } from "@bowline/domain/plan/Refusal"
-import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Duration, Effect } from "effect"
-import { type FileStore, inUse, quotaExceeded, sessionFull } from "../../store/FileStore.ts"
+import { type FileStore, inUse, type KeptFile, quotaExceeded, sessionFull } from "../../store/FileStore.ts"
 import type { Memory } from "./Memory.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
@@ -13,7 +13,7 @@ export const makeFileStore = (memory: Memory, ttl: Duration.Duration): FileStore
   const records = memory.files
   const holders = (id: FileId) => Array.from(memory.sessions.values()).filter(({ files }) => files.has(id))
   /** A file that sessions have is kept as long as the last of them. */
-  const show = (file: StoredFile): StoredFile => {
+  const show = (file: KeptFile): KeptFile => {
     const ends = holders(file.file_id).map(({ last_active_at, ttlMs }) =>
       fromMillis(Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl)))
     )
@@ -45,7 +45,7 @@ export const makeFileStore = (memory: Memory, ttl: Duration.Duration): FileStore
       }),
     keep: (file_id, facts, quota) =>
       Effect.suspend(
-        (): Effect.Effect<{ readonly file: StoredFile; readonly isNew: boolean }, FileRefused | NotFound> => {
+        (): Effect.Effect<{ readonly file: KeptFile; readonly isNew: boolean }, FileRefused | NotFound> => {
           const record = records.get(file_id)
           if (record === undefined) return notFound
           const others = kept(record.owner)
@@ -89,7 +89,14 @@ export const makeFileStore = (memory: Memory, ttl: Duration.Duration): FileStore
           .slice(0, limit)
       ),
     find: findKept,
-    list: (owner, page) => Effect.sync(() => newestFirst(kept(owner), page, ({ file }) => show(file))),
+    list: (owner, page, { after, purpose } = {}) =>
+      Effect.sync(() => {
+        const all = kept(owner)
+        const behind = all.find(({ file }) => file.file_id === after)?.ordinal ?? (after === undefined ? Infinity : 0)
+        const isListed = ({ file, ordinal }: (typeof all)[number]) =>
+          ordinal < behind && (purpose === undefined || file.purpose === purpose)
+        return newestFirst(all.filter(isListed), page, ({ file }) => show(file))
+      }),
     chunk: (id, seq) =>
       Effect.suspend(() => {
         const chunk = records.get(id)?.chunks[seq]

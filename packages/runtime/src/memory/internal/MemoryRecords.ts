@@ -9,7 +9,7 @@ import type { ClientTool, Preferences, TaskMessage } from "@bowline/domain/plan/
 import type { Feedback } from "@bowline/domain/unstable/plan/Feedback"
 import type { DeliveryState, WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import type { Firing, Schedule } from "@bowline/domain/unstable/schedule/Schedule"
-import type { FileId, StoredFile } from "@bowline/domain/unstable/file/StoredFile"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -17,6 +17,7 @@ import type { Schema } from "effect"
 import type { RemoteIds, Route } from "../../remote/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { Settlement, StoredEntry } from "../../store/InboxStore.ts"
+import type { KeptFile } from "../../store/FileStore.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Charge, EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, DueDelivery, PushCursor } from "../../store/PushStore.ts"
@@ -190,5 +191,5 @@ export interface FileRecord {
   /** Until when it is kept, or may be silent. */
   expires_at: string
   /** Without it, it is an upload. */
-  file: StoredFile | undefined
+  file: KeptFile | undefined
 }

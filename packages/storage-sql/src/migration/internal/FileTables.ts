@@ -31,6 +31,9 @@ export const files: ReadonlyArray<Step> = [
   `alter table file_chunks alter column data set storage external`
 ]
 
+/** What a client of OpenAI says of a file. */
+export const filePurposes: ReadonlyArray<Step> = [`alter table files add column if not exists purpose text`]
+
 /** Which sessions have which files: a file goes with the last one. */
 export const sessionFiles: ReadonlyArray<Step> = [
   `create table if not exists session_files (

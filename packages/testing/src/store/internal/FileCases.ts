@@ -21,6 +21,7 @@ const factsOf = (chunks: ReadonlyArray<Uint8Array>, given: Partial<FileFacts> = 
   const bytes = Buffer.concat(chunks)
   return {
     name: "picture.png",
+    purpose: null,
     media_type: "image/png",
     bytes: bytes.length,
     sha256: createHash("sha256").update(bytes).digest("hex"),
@@ -53,12 +54,12 @@ const add = Effect.fnUntraced(function* (
 
 const namesOf = ({ items }: Page<StoredFile>) => items.map(({ name }) => name)
 
+const referenceTo = ({ bytes, file_id, height, media_type, name, width }: StoredFile) =>
+  ({ type: "file", file_id, media_type, name, bytes, width, height }) as const
+
 /** A plan that has the file in its question. */
-const ask = (owner: CallerName, file: StoredFile, given: Given.GivenPlan = {}) => {
-  const { bytes, file_id, height, media_type, name, width } = file
-  const question_parts = [{ type: "file" as const, file_id, media_type, name, bytes, width, height }]
-  return Given.createHeld({ ...given, owner, question_parts })
-}
+const ask = (owner: CallerName, file: StoredFile, given: Given.GivenPlan = {}) =>
+  Given.createHeld({ ...given, owner, question_parts: [referenceTo(file)] })
 
 /** Sweeps until nothing is left to do. */
 const sweepAll = (now: string) =>
@@ -163,17 +164,35 @@ export const fileCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "lists the files of an owner in pages, newest first",
+    title: "lists the files of an owner in pages, newest first, and those of a purpose or behind one of them",
     test: Effect.gen(function* () {
       const store = yield* FileStore
       const owner = yield* Given.newOwner
-      for (const name of ["a", "b", "c"]) yield* add(owner, contentOf(name), { name })
-      yield* add(yield* Given.newOwner, contentOf("a"))
+      const ids = new Map<string, FileId>()
+      for (const name of ["a", "b", "c"]) {
+        const { file } = yield* add(owner, contentOf(name), { name, purpose: name === "b" ? "vision" : null })
+        ids.set(name, file.file_id)
+      }
+      const other = yield* Given.newOwner
+      const { file: theirs } = yield* add(other, contentOf("a"))
       const first = yield* store.list(owner, { limit: 2 })
       assert.deepEqual(namesOf(first), ["c", "b"])
       assert(first.next !== null)
       const second = yield* store.list(owner, { limit: 2, cursor: first.next })
       assert.deepEqual([namesOf(second), second.next], [["a"], null])
+      const namesBehind = (after: FileId | undefined, purpose?: string) =>
+        Effect.map(
+          store.list(
+            owner,
+            { limit: 2 },
+            { ...(after !== undefined && { after }), ...(purpose !== undefined && { purpose }) }
+          ),
+          namesOf
+        )
+      assert.deepEqual(yield* namesBehind(ids.get("c")), ["b", "a"])
+      assert.deepEqual(yield* namesBehind(undefined, "vision"), ["b"])
+      assert.deepEqual(yield* namesBehind(ids.get("b"), "vision"), [])
+      assert.deepEqual(yield* namesBehind(theirs.file_id), [])
     })
   },
   {
