@@ -35,10 +35,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     rolldownOptions: {
       output: {
-        // The pages of a folder are one file: each file more is compressed by itself.
+        // Small pages in one file compress together: each by itself repeats what the others say.
         codeSplitting: {
           includeDependenciesRecursively: false,
-          groups: ["operator", "overview", "schedule", "session"].map((name) => ({ name, test: `/src/${name}/` }))
+          groups: [{ name: "pages", test: /\/src\/(operator|overview|schedule|session|approval\/WaitingPage)/ }]
         }
       }
     }

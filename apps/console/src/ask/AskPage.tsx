@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals"
 import type { TargetedKeyboardEvent } from "preact"
+import { AttachedFiles, useAttachments } from "../file/Attachments.tsx"
 import { config } from "../gateway/Config.ts"
 import { bowline, inWords } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
@@ -25,14 +26,20 @@ const AskForm = ({
   const more = useSignal("")
   const problem = useSignal<string | undefined>(undefined)
   const isBusy = useSignal(false)
+  const attached = useAttachments()
   const start = useStart((why) => {
     problem.value = why
   })
   const chosen = preset.value ?? (presets.length === 1 ? (presets[0]?.name ?? "") : "")
 
-  const ask = async (
-    made = requestOf({ question: question.value, preset: chosen, session: session.value, more: more.value })
-  ) => {
+  const written = () => {
+    const obstacle = attached.obstacle()
+    if (obstacle !== undefined) return { problem: obstacle }
+    const asked = attached.questionWith(question.value)
+    return requestOf({ question: asked, preset: chosen, session: session.value, more: more.value })
+  }
+
+  const ask = async (made = written()) => {
     if (isBusy.value) return
     if ("problem" in made) {
       problem.value = made.problem
@@ -56,6 +63,7 @@ const AskForm = ({
     <>
       <form
         class="ask"
+        {...attached.dropZone}
         onSubmit={(event) => {
           event.preventDefault()
           void ask()
@@ -65,7 +73,7 @@ const AskForm = ({
           Question
           <textarea
             rows={3}
-            required
+            required={attached.files.value.length === 0}
             value={question.value}
             onInput={(event) => {
               question.value = event.currentTarget.value
@@ -73,6 +81,7 @@ const AskForm = ({
             onKeyDown={onKeyDown}
           />
         </label>
+        <AttachedFiles to={attached} />
         <div class="fields">
           {presets.length === 0 ? null : (
             <label>

@@ -3,7 +3,8 @@ import { surviving } from "../plan/Request.ts"
 
 /** What a person fills in to ask. */
 export interface Asking {
-  readonly question: string
+  /** A text, or parts with files. */
+  readonly question: PlanRequest["question"]
   readonly preset: string
   readonly session: string
   /** JSON of what else the request has: agents, mcp_servers, preferences. */
@@ -27,7 +28,7 @@ const parsed = (text: string): Record<string, unknown> | undefined => {
 
 /** The body of `POST /plan` for what was filled in, or what is wrong with it. The gateway checks the rest. */
 export const requestOf = ({ more, preset, question, session }: Asking): Made => {
-  if (question.trim() === "") return { problem: "Write a question first." }
+  if (typeof question === "string" && question.trim() === "") return { problem: "Write a question first." }
   const rest = parsed(more)
   if (rest === undefined)
     return { problem: 'More of the request: write a JSON object, as {"preferences": {"max_steps": 5}}.' }

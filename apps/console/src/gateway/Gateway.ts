@@ -51,7 +51,8 @@ export const randomKey = (): string =>
 
 type Fields = { readonly [name: string]: unknown }
 
-const fieldsOf = (value: unknown): Fields =>
+/** The fields of a value, if it has any. */
+export const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null ? Object.fromEntries(Object.entries(value)) : {}
 
 /** How long an answer may take, in milliseconds. */

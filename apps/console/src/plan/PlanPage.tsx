@@ -1,5 +1,6 @@
 import { useEffect, useMemo } from "preact/hooks"
 import { followPlan, type FollowedPlan } from "../live/FollowedPlan.ts"
+import { PlanFiles } from "../file/StoredFiles.tsx"
 import { isProblem } from "../gateway/Resource.ts"
 import { here } from "../route/Location.ts"
 import { Loading, Problem } from "../shell/Notice.tsx"
@@ -61,6 +62,7 @@ const OnePlan = ({ id }: { readonly id: string }) => {
     <>
       <Banner live={live} />
       <Header live={live} />
+      <PlanFiles plan={plan} />
       <PlanApprovals live={live} />
       <PlanWaits live={live} />
       <Speech live={live} />

@@ -1,4 +1,5 @@
 import type { Message } from "@bowline/client"
+import { StoredFile } from "../file/StoredFiles.tsx"
 import { now } from "../gateway/GatewayClock.ts"
 import { relative } from "../text/Format.ts"
 import { Arguments } from "../call/Arguments.tsx"
@@ -31,7 +32,9 @@ const Part = ({ isQuestion, part }: { readonly part: Message["parts"][number]; r
         </Block>
       )
     case "file":
-      return (
+      return "file_id" in part ? (
+        <StoredFile file={part} />
+      ) : (
         <p class="dim">
           File {part.name ?? ""} ({part.media_type})
         </p>
