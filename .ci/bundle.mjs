@@ -6,7 +6,7 @@ import { build } from "vite"
 import { builtConsole, builtDocs, bundle, root } from "./setup.mjs"
 
 /** It stays where it is, and reads files beside its own. */
-const left = /^@electric-sql\/pglite(\/|$)/
+const left = /^(@electric-sql\/pglite|@aws-sdk\/client-s3)(\/|$)/
 
 const leave = {
   name: "leave",

@@ -67,6 +67,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   ],
   "apps/gateway": [
     "config",
+    "bucket",
     "telemetry",
     "worker",
     "egress",
@@ -82,12 +83,13 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   ],
   // What stands in the room itself comes last: it imports all of its folders.
   "apps/gateway/src/config": ["setting", "file"],
-  "apps/gateway/src/edge": ["leg", "openai", "response", "ui", "mcp", "a2a"],
+  "apps/gateway/src/edge": ["question", "leg", "openai", "response", "ui", "mcp", "a2a"],
   "apps/console": [
     "text",
     "route",
     "gateway",
     "shell",
+    "file",
     "call",
     "live",
     "detail",

@@ -33,6 +33,7 @@ import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./edge/a2a/PushNotifications.ts"
 import * as ConfigReload from "./config/ConfigReload.ts"
 import { demoProvider } from "./config/DemoMode.ts"
+import * as S3Chunks from "./bucket/S3Chunks.ts"
 import { GatewayConfig, settingsWithoutEffect } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
@@ -59,7 +60,7 @@ const TokenIssuers = Effect.promise(() => import("./http/TokenIssuers.ts"))
 const OidcProvider = Effect.promise(() => import("./http/OidcProvider.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
-const stores = ({ database, eventsTtl, sessionTtl }: Config) => {
+const storesOf = ({ database, eventsTtl, sessionTtl }: Config) => {
   const kept = { eventsTtl, sessionTtl }
   switch (database._tag) {
     case "Memory":
@@ -74,6 +75,12 @@ const stores = ({ database, eventsTtl, sessionTtl }: Config) => {
       )
   }
 }
+
+/** The stores, with the bytes of files in a bucket if the operator names one. */
+const stores = (config: Config) =>
+  config.fileBucket === undefined || config.database._tag === "Memory"
+    ? storesOf(config)
+    : Layer.provide(storesOf(config), S3Chunks.layer(config.fileBucket))
 
 /** One adapter for each credential, or one adapter without a credential if the provider needs none. */
 const adapters = ({ apiKeys, headers, wire, ...server }: ProviderSettings) => {

@@ -90,6 +90,7 @@ const lists = {
   webhooks: ({ file }: Reading) => file.webhooks,
   "auth.jwt": ({ file }: Reading) => file.issuers,
   "console.oidc": ({ file }: Reading) => file.oidc,
+  "files.s3": ({ file }: Reading) => file.s3,
   "tools.effects": ({ file }: Reading) => file.effects
 }
 

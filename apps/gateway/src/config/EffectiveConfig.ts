@@ -4,6 +4,7 @@ import type { Agent } from "@bowline/domain/peer/Agent"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { Duration, Record, Redacted } from "effect"
 import type { ConfigFile } from "./file/ConfigFile.ts"
+import type { FileS3 } from "./file/BucketSchema.ts"
 import type { FileIssuer } from "./file/IssuerSchema.ts"
 import type { PresetSettings } from "./file/PresetSettings.ts"
 import type { FileProvider } from "./file/FileSchema.ts"
@@ -81,6 +82,11 @@ const catalogOf = ({ agents, servers }: Pick<PresetSettings, "agents" | "servers
   mcp_servers: servers.map(mcpServerOf)
 })
 
+const bucketOf = ({ endpoint, ...bucket }: FileS3) => ({
+  ...bucket,
+  ...(endpoint !== undefined && { endpoint: withoutSecrets(endpoint) })
+})
+
 const webhookOf = ({ headers, secret, url, ...webhook }: Webhook) => ({
   ...webhook,
   url: withoutSecrets(url),
@@ -118,6 +124,7 @@ export const describe = (
     ...sections,
     tools: { ...sections["tools"], effects: file.effects },
     console: { ...sections["console"], oidc: file.oidc ?? null },
+    files: { ...sections["files"], s3: file.s3 === undefined ? null : bucketOf(file.s3) },
     providers: providers.map((provider) =>
       providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
     ),

@@ -10,6 +10,7 @@ import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/unstable/egress/Egress"
 import { Context, Duration, Effect, type LogLevel, Option, Redacted } from "effect"
 import type { ConfigFile } from "./file/ConfigFile.ts"
+import type { FileS3 } from "./file/BucketSchema.ts"
 import { type FileIssuer, issuerOf } from "./file/IssuerSchema.ts"
 import type { PeerTls } from "./file/PeerTls.ts"
 import * as ProviderSettings from "./file/ProviderSettings.ts"
@@ -131,6 +132,8 @@ export class GatewayConfig extends Context.Service<
     /** The largest body of a request, in bytes. */
     readonly maxBody: number
     readonly fileLimits: FileLimits
+    /** Where the bytes of files are, if not in the database. */
+    readonly fileBucket: FileS3 | undefined
     readonly sessionTtl: Duration.Duration
     /** How long the events of a plan are kept after its end. */
     readonly eventsTtl: Duration.Duration
@@ -314,6 +317,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
       callerQuota: values.callerQuota,
       ttl: values.filesTtl
     },
+    fileBucket: file.s3,
     sessionTtl: values.sessionTtl,
     eventsTtl: values.eventsTtl ?? Duration.min(usualEventsTtl, values.sessionTtl),
     log: { level: logLevels[values.logLevel], format: logFormat },
@@ -337,9 +341,15 @@ const line = (names: ReadonlyArray<string>, what: string): ReadonlyArray<string>
 
 /** The variables that are set and have no effect: one line for each reason why they have none. */
 export const settingsWithoutEffect = ({
+  database,
+  fileBucket,
   ignored,
   overruled
-}: Pick<GatewayConfig["Service"], "ignored" | "overruled">): ReadonlyArray<string> => [
+}: Pick<GatewayConfig["Service"], "database" | "fileBucket" | "ignored" | "overruled">): ReadonlyArray<string> => [
   ...line(ignored, "not honoured by this version"),
-  ...line(overruled, "another variable wins over it")
+  ...line(overruled, "another variable wins over it"),
+  ...line(
+    database._tag === "Memory" && fileBucket !== undefined ? ["files.s3"] : [],
+    "with BOWLINE_DATA_DIR=memory: files are in the memory of the process"
+  )
 ]

@@ -25,6 +25,27 @@ export interface FileFilter {
   readonly purpose?: string
 }
 
+/** A chunk of a file, by its place. */
+export interface ChunkRef {
+  readonly file: FileId
+  readonly seq: number
+}
+
+/**
+ * Where the bytes of chunks are, if not in the database: a store of objects. The database has a row of each chunk before it is put, and until it is deleted, so that nothing is left of a process that
+ * died. To put a chunk again writes the same; to delete one that is not there changes nothing.
+ */
+export interface ChunkPlace {
+  readonly put: (chunk: ChunkRef, bytes: Uint8Array) => Effect.Effect<void, StorageError>
+  readonly get: (chunk: ChunkRef) => Effect.Effect<Uint8Array, NotFound | StorageError>
+  readonly delete: (chunks: ReadonlyArray<ChunkRef>) => Effect.Effect<void, StorageError>
+}
+
+/** The place of new chunks: undefined for the database itself. */
+export const OutsideChunks = Context.Reference<ChunkPlace | undefined>("@bowline/runtime/store/OutsideChunks", {
+  defaultValue: () => undefined
+})
+
 /** What callers' files may have together, in bytes. */
 export interface FileQuota {
   readonly caller: number

@@ -1,13 +1,17 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
+import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import {
+  type ChunkPlace,
+  type ChunkRef,
   type FileFacts,
   type FileQuota,
   FileStore,
   inUse,
   type KeptFile,
+  OutsideChunks,
   quotaExceeded,
   sessionFull
 } from "@bowline/runtime/unstable/store/FileStore"
@@ -47,11 +51,34 @@ const notFound = Effect.fail(new NotFound({ what: "file" }))
 
 const firstFile = ([row]: ReadonlyArray<Row>) => (row === undefined ? notFound : Effect.succeed(toFile(row)))
 
-/** Purges a batch of chunks of deleted files, and forgets the files that have none left. Returns how many files it found. */
+/** Deletes a batch of the chunks of deleted files that are outside, and then their rows. Returns how many there were. */
+const purgeOutside = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  outside: ChunkPlace | undefined,
+  file?: FileId
+) {
+  if (outside === undefined) return 0
+  const chunks = yield* sql<ChunkRef>`
+select c.file_id as file, c.seq from files f
+cross join lateral (
+  select file_id, seq from file_chunks where file_id = f.id and data is null limit ${chunksAtOnce}
+) c
+where f.state = 'deleted' and ${file === undefined ? sql`f.expires_at = '-infinity'` : sql`f.id = ${file}`}
+limit ${chunksAtOnce}`
+  if (chunks.length === 0) return 0
+  yield* outside.delete(chunks)
+  yield* sql`
+delete from file_chunks c using json_to_recordset(${JSON.stringify(chunks)}::json) as gone(file text, seq int)
+where c.file_id = gone.file and c.seq = gone.seq`
+  return chunks.length
+})
+
+/** Purges a batch of chunks of deleted files, and forgets the files that have none left. Returns how many files it found. Those with chunks outside wait for these to go. */
 const purge = (sql: SqlClient.SqlClient, file?: FileId) =>
   sql<{ readonly files: number; readonly chunks: number }>`
 with next as materialized (
   select id from files where state = 'deleted' and ${file === undefined ? sql`expires_at = '-infinity'` : sql`id = ${file}`}
+    and not exists (select from file_chunks c where c.file_id = files.id and c.data is null)
   limit ${filesAtOnce} for update skip locked
 ), gone as (
   delete from file_chunks where ctid = any(array(
@@ -68,11 +95,13 @@ select (select count(*) from next)::int as files, (select count(*) from gone)::i
   )
 
 /** Purges a file that is deleted, if it is not very large. */
-const purgeFile = (sql: SqlClient.SqlClient, file: FileId) =>
-  Effect.ignore(
-    Effect.repeat(purge(sql, file), { until: ({ chunks }) => chunks < chunksAtOnce, times: batchesOfDeletion - 1 }),
-    { log: "Warn", message: "purge_failed" }
+const purgeFile = (sql: SqlClient.SqlClient, outside: ChunkPlace | undefined, file: FileId) => {
+  const times = batchesOfDeletion - 1
+  return Effect.repeat(purgeOutside(sql, outside, file), { until: (chunks) => chunks < chunksAtOnce, times }).pipe(
+    Effect.andThen(Effect.repeat(purge(sql, file), { until: ({ chunks }) => chunks < chunksAtOnce, times })),
+    Effect.ignore({ log: "Warn", message: "purge_failed" })
   )
+}
 
 const keep = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -138,7 +167,16 @@ where j.file_id = ${id} and p.state in ('queued', 'running', 'waiting') limit 1`
   return file.id
 })
 
-const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): FileStore["Service"] => ({
+/** Of a chunk that is elsewhere, where nobody looks any more. */
+const unreachable = new StorageError({
+  reason: new Rejected({ cause: "The file is in a bucket: the configuration has no files.s3" })
+})
+
+const make = (
+  sql: SqlClient.SqlClient,
+  withDeadline: WithDeadline,
+  outside: ChunkPlace | undefined
+): FileStore["Service"] => ({
   begin: ({ file_id, owner, until }) =>
     withDeadline(sql`
 insert into files (id, owner, state, expires_at) values (${file_id}, ${owner}, 'uploading', ${until})`),
@@ -147,17 +185,21 @@ insert into files (id, owner, state, expires_at) values (${file_id}, ${owner}, '
 with held as (
   update files set expires_at = ${until} where id = ${file} and state = 'uploading' returning id
 )
-insert into file_chunks (file_id, seq, data) select id, ${seq}::int, ${bytes}::bytea from held returning seq`).pipe(
-      Effect.flatMap((rows) => (rows.length === 0 ? notFound : Effect.void))
+insert into file_chunks (file_id, seq, data)
+select id, ${seq}::int, ${outside === undefined ? bytes : null}::bytea from held returning seq`).pipe(
+      Effect.flatMap((rows): Effect.Effect<void, NotFound | StorageError> => {
+        if (rows.length === 0) return notFound
+        return outside === undefined ? Effect.void : outside.put({ file, seq }, bytes)
+      })
     ),
   keep: (file, facts, quota) =>
     withDeadline(sql.withTransaction(keep(sql, file, facts, quota))).pipe(
-      Effect.tap(({ isNew }) => (isNew ? Effect.void : withDeadline(purgeFile(sql, file))))
+      Effect.tap(({ isNew }) => (isNew ? Effect.void : withDeadline(purgeFile(sql, outside, file))))
     ),
   discard: (file) =>
     withDeadline(
       sql`update files set state = 'deleted', expires_at = '-infinity' where id = ${file} and state = 'uploading'`.pipe(
-        Effect.andThen(purgeFile(sql, file))
+        Effect.andThen(purgeFile(sql, outside, file))
       ),
       deadlines.long
     ),
@@ -186,14 +228,18 @@ where owner = ${owner} and state = 'kept' ${cursor === undefined ? sql`` : sql`a
   ${after === undefined ? sql`` : sql`and ordinal < (select ordinal from files where id = ${after} and owner = ${owner} and state = 'kept')`}
 order by ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toFile))),
   chunk: (file, seq) =>
-    withDeadline(sql<{ readonly data: Uint8Array }>`
+    withDeadline(sql<{ readonly data: Uint8Array | null }>`
 select data from file_chunks where file_id = ${file} and seq = ${seq}`).pipe(
-      Effect.flatMap(([row]) => (row === undefined ? notFound : Effect.succeed(row.data)))
+      Effect.flatMap(([row]): Effect.Effect<Uint8Array, NotFound | StorageError> => {
+        if (row === undefined) return notFound
+        if (row.data !== null) return Effect.succeed(row.data)
+        return outside === undefined ? Effect.fail(unreachable) : outside.get({ file, seq })
+      })
     ),
   delete: Effect.fnUntraced(function* (owner, id) {
     if (id.includes("\0")) return yield* notFound
     const hidden = yield* withDeadline(sql.withTransaction(hide(sql, owner, id)))
-    yield* withDeadline(purgeFile(sql, hidden), deadlines.long)
+    yield* withDeadline(purgeFile(sql, outside, hidden), deadlines.long)
   }),
   sweep: (now) =>
     withDeadline(
@@ -205,7 +251,8 @@ update files set state = 'deleted', expires_at = '-infinity' where id = any(arra
   limit ${filesAtOnce} for update skip locked
 )) returning 1`
         const { files } = yield* purge(sql)
-        return expired.length > 0 || files > 0
+        const chunks = yield* purgeOutside(sql, outside)
+        return expired.length > 0 || files > 0 || chunks > 0
       }),
       deadlines.long
     )
@@ -214,5 +261,5 @@ update files set state = 'deleted', expires_at = '-infinity' where id = any(arra
 /** The files of callers, in Postgres. */
 export const layer = Layer.effect(
   FileStore,
-  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) => make(sql, withDeadline))
+  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline, OutsideChunks]), (given) => make(...given))
 )

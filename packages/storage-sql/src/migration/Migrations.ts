@@ -2,7 +2,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
-import { filePurposes, files, sessionFiles } from "./internal/FileTables.ts"
+import { filePurposes, files, outsideChunks, sessionFiles } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
 import { schedules } from "./internal/ScheduleTables.ts"
 import { runSteps, type Step } from "./MigrationStep.ts"
@@ -55,7 +55,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0044_schedules": schedules,
   "0045_records": Changes.records,
   "0046_session_files": sessionFiles,
-  "0047_file_purposes": filePurposes
+  "0047_file_purposes": filePurposes,
+  "0048_outside_chunks": outsideChunks
 }
 
 const table = "bowline_migrations"

@@ -30,6 +30,9 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 import { waitCases } from "./internal/WaitCases.ts"
 
+/** Those of files alone, for a store that keeps their bytes elsewhere. */
+export const fileStoreCases: ReadonlyArray<StoreCase> = fileCases
+
 /**
  * What `PlanStore`, `TaskStore`, `PushStore`, `ScheduleStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `FileStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.

@@ -6,6 +6,7 @@ import { isWithin, type Issue, type Problem } from "../setting/ConfigProblem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
 import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
+import { bucketIssues, type FileS3 } from "./BucketSchema.ts"
 import { type FileIssuer, type FileOidc, issuerIssues, oidcIssues } from "./IssuerSchema.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
@@ -29,6 +30,8 @@ export interface ConfigFile {
   readonly issuers: ReadonlyArray<FileIssuer>
   /** With which of them people log in to the console. */
   readonly oidc: FileOidc | undefined
+  /** Where the bytes of files are, if not in the database. */
+  readonly s3: FileS3 | undefined
   /** What calls of tools do that must not be done twice, by a glob of their names. */
   readonly effects: NonNullable<NonNullable<FileSchema.Lists["tools"]>["effects"]>
   /** Who is told of all plans. */
@@ -51,6 +54,7 @@ const nothing: ConfigFile = {
   budgets: undefined,
   issuers: [],
   oidc: undefined,
+  s3: undefined,
   effects: {},
   webhooks: [],
   presets: PresetSettings.read({}, {}).presets,
@@ -88,6 +92,7 @@ const read = Effect.fnUntraced(
       auth,
       budgets,
       console: { oidc } = {},
+      files: { s3 } = {},
       models = {},
       peers,
       permissions,
@@ -103,6 +108,7 @@ const read = Effect.fnUntraced(
       ...providerIssues(providers),
       ...issuerIssues(issuers),
       ...oidcIssues(oidc, issuers, environment),
+      ...bucketIssues(s3),
       ...tls.issues,
       ...ofPresets,
       ...ofWebhooks
@@ -121,6 +127,7 @@ const read = Effect.fnUntraced(
       budgets,
       issuers,
       oidc,
+      s3,
       effects: tools.effects ?? {},
       webhooks,
       presets,

@@ -5,6 +5,7 @@ import { type Option, Record, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
+import { FileS3 } from "./BucketSchema.ts"
 import { Auth, FileOidc } from "./IssuerSchema.ts"
 import { keys } from "./FileSettings.ts"
 import { catalog, Presets } from "./PresetSchema.ts"
@@ -66,6 +67,7 @@ export const Lists = Schema.Struct({
   tools: Schema.optionalKey(Schema.Struct({ effects: Schema.optionalKey(Effects) })),
   auth: Schema.optionalKey(Auth),
   console: Schema.optionalKey(Schema.Struct({ oidc: Schema.optionalKey(FileOidc) })),
+  files: Schema.optionalKey(Schema.Struct({ s3: Schema.optionalKey(FileS3) })),
   permissions: Schema.optionalKey(Permissions),
   budgets: Schema.optionalKey(Budgets)
 })
@@ -74,9 +76,10 @@ export type Lists = typeof Lists.Type
 /** Sections of settings that have a list besides. */
 const tools = Schema.optionalKey(Schema.Struct({ ...keys.tools, effects: Schema.optionalKey(Effects) }))
 const console = Schema.optionalKey(Schema.Struct({ ...keys.console, oidc: Schema.optionalKey(FileOidc) }))
+const files = Schema.optionalKey(Schema.Struct({ ...keys.files, s3: Schema.optionalKey(FileS3) }))
 const sections = Record.map(keys, (fields) => Schema.optionalKey(Schema.Struct(fields)))
 
-const File = Schema.Struct({ ...sections, ...Lists.fields, tools, console })
+const File = Schema.Struct({ ...sections, ...Lists.fields, tools, console, files })
 
 const decodeFile = Schema.decodeUnknownResult(File, { errors: "all", onExcessProperty: "error" })
 

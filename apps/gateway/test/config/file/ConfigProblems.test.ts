@@ -205,6 +205,16 @@ providers: [{ name: local, wire: openai-chat }]
   )
 
   it.effect.each([
+    [
+      "files: { s3: { bucket: a/b, endpoint: ftp://a, region: a b, prefix: '?' } }",
+      {},
+      [
+        "files.s3.bucket: Expected the name of a bucket",
+        "files.s3.region: Expected a region such as eu-central-1",
+        "files.s3.endpoint: Expected an http or https URL",
+        "files.s3.prefix: Expected letters, digits and any of _ ! . * ' ( ) / -"
+      ]
+    ],
     ["identity: { seed: [x], author: ann, name: gate }", {}, ["identity.seed: Expected text or a number"]],
     ['identity: { seed: "", author: ann, name: gate }', {}, ["identity.seed: Expected text that is not empty"]],
     ["identity: ~", { BOWLINE_DID_NAME: "gate" }, ["identity: Expected object"]],

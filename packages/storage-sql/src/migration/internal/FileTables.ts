@@ -34,6 +34,9 @@ export const files: ReadonlyArray<Step> = [
 /** What a client of OpenAI says of a file. */
 export const filePurposes: ReadonlyArray<Step> = [`alter table files add column if not exists purpose text`]
 
+/** A chunk without its data is in a store of objects. */
+export const outsideChunks: ReadonlyArray<Step> = [`alter table file_chunks alter column data drop not null`]
+
 /** Which sessions have which files: a file goes with the last one. */
 export const sessionFiles: ReadonlyArray<Step> = [
   `create table if not exists session_files (

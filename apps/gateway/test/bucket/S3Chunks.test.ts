@@ -1,0 +1,154 @@
+import { layerPostgres } from "@bowline/storage-sql/SqlStore"
+import { say } from "@bowline/testing/provider/Turn"
+import { LeaseTime } from "@bowline/testing/unstable/store/StoreCase"
+import { fileStoreCases } from "@bowline/testing/unstable/store/StoreCases"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted } from "effect"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import S3rver from "s3rver"
+import * as S3Chunks from "../../src/bucket/S3Chunks.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
+import { post, send, startOn, stores } from "../http/RunningGateway.ts"
+import { databases } from "../plan/Databases.ts"
+
+const bucket = "files"
+
+/** The SDK finds the credentials there. */
+const withCredentials = Effect.acquireRelease(
+  Effect.sync(() => {
+    const before = { ...process.env }
+    Object.assign(process.env, { AWS_ACCESS_KEY_ID: "S3RVER", AWS_SECRET_ACCESS_KEY: "S3RVER" })
+    return before
+  }),
+  (before) =>
+    Effect.sync(() => {
+      for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]) {
+        const value = before[name]
+        if (value === undefined) delete process.env[name]
+        else process.env[name] = value
+      }
+    })
+)
+
+/** A server that speaks S3, which can go away and come back at its port with what it had. */
+class Bucket extends Context.Service<
+  Bucket,
+  {
+    readonly endpoint: string
+    readonly stop: Effect.Effect<void>
+    readonly restart: Effect.Effect<void>
+    readonly keys: () => ReadonlyArray<string>
+  }
+>()("Bucket") {
+  static readonly layer = Layer.effect(
+    Bucket,
+    Effect.gen(function* () {
+      yield* withCredentials
+      const directory = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-bucket-"))),
+        (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+      )
+      const make = (port: number) =>
+        new S3rver({ port, address: "127.0.0.1", silent: true, directory, configureBuckets: [{ name: bucket }] })
+      let server = make(0)
+      const { port } = yield* Effect.promise(() => server.run())
+      const stop = Effect.promise(() => server.close())
+      yield* Effect.addFinalizer(() => Effect.ignore(stop))
+      return {
+        endpoint: `http://127.0.0.1:${port}`,
+        stop,
+        restart: Effect.promise(async () => {
+          server = make(port)
+          await server.run()
+        }),
+        keys: () =>
+          readdirSync(join(directory, bucket), { recursive: true, encoding: "utf8" }).filter((name) =>
+            /\/\d+\._S3rver_object$/.test(name)
+          )
+      }
+    })
+  )
+}
+
+const onPostgres = Layer.unwrap(
+  Effect.gen(function* () {
+    const { endpoint } = yield* Bucket
+    const { DATABASE_URL } = yield* databases.postgres
+    return Layer.provide(
+      layerPostgres({ url: Redacted.make(DATABASE_URL), maxConnections: 5 }),
+      S3Chunks.layer({ bucket, endpoint, prefix: "kept/" })
+    )
+  })
+)
+
+const noTime = Layer.succeed(LeaseTime, { advance: () => Effect.die("No case of files has leases") })
+
+describe("files in a bucket", () => {
+  layer(Layer.provideMerge(Layer.merge(onPostgres, noTime), Bucket.layer), { excludeTestServices: true })((it) => {
+    for (const { title, test } of fileStoreCases) it.effect(title, () => test)
+
+    it.effect("leave nothing in it when they are gone", () =>
+      Effect.gen(function* () {
+        const { keys } = yield* Bucket
+        assert.isTrue(keys().every((key) => key.startsWith("kept/file_")))
+      })
+    )
+  })
+
+  it.live(
+    "are read from where they were stored, and wait there while the bucket is away, which no plan without files notices",
+    () =>
+      Effect.gen(function* () {
+        const { endpoint, keys, restart, stop } = yield* Bucket
+        const folder = yield* folderOf({
+          "gateway.json": JSON.stringify({
+            files: { s3: { bucket, endpoint, region: "eu-central-1", prefix: "kept/" } }
+          })
+        })
+        const store = yield* stores.postgres
+        const settings = { BOWLINE_MODEL: "openai/gpt-5-mini" }
+        const script = () => [say("A knot")]
+        const upload = (url: string, byte: number) =>
+          send(`${url}/files`, { method: "POST", body: new Uint8Array(600_000).fill(byte) })
+        const read = (url: string, id: unknown) =>
+          Effect.promise(
+            async () => new Uint8Array(await (await fetch(`${url}/files/${String(id)}/content`)).arrayBuffer())
+          )
+
+        // Before the operator named a bucket.
+        const first = yield* Effect.scoped(
+          Effect.gen(function* () {
+            const { url } = yield* startOn(Effect.succeed(store))(script, settings)
+            return (yield* upload(url, 200)).body["file_id"]
+          })
+        )
+        const { url } = yield* startOn(Effect.succeed(store))(script, {
+          ...settings,
+          BOWLINE_CONFIG: join(folder, "gateway.json")
+        })
+        const second = (yield* upload(url, 201)).body["file_id"]
+        assert.lengthOf(keys(), 3)
+        assert.isTrue(keys().every((key) => key.startsWith(`kept/${String(second)}/`)))
+        assert.deepStrictEqual(yield* read(url, first), new Uint8Array(600_000).fill(200))
+        assert.deepStrictEqual(yield* read(url, second), new Uint8Array(600_000).fill(201))
+
+        yield* stop
+        const refused = yield* upload(url, 202)
+        assert.deepStrictEqual([refused.status, refused.body["code"]], [503, "unavailable"])
+        const { body } = yield* post(`${url}/plan`, { question: "?" })
+        assert.strictEqual(body["state"], "completed")
+        // It is hidden at once; its bytes go when they can.
+        const deleted = yield* send(`${url}/files/${String(second)}`, { method: "DELETE" })
+        assert.strictEqual(deleted.status, 204)
+        assert.strictEqual((yield* send(`${url}/files/${String(second)}`)).status, 404)
+        assert.lengthOf(keys(), 3)
+
+        yield* restart
+        const third = yield* upload(url, 203)
+        assert.strictEqual(third.status, 201)
+        assert.deepStrictEqual(yield* read(url, third.body["file_id"]), new Uint8Array(600_000).fill(203))
+      }).pipe(Effect.provide(Bucket.layer), Effect.scoped)
+  )
+})
