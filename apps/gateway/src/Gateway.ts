@@ -4,6 +4,7 @@ import * as SdkConfiguredServers from "@bowline/mcp/server/SdkConfiguredServers"
 import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
+import * as CallerTokens from "@bowline/runtime/unstable/auth/CallerTokens"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import * as NamedModels from "@bowline/runtime/unstable/config/NamedModels"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
@@ -165,13 +166,14 @@ const runtime = (config: Config, plans: typeof Plans.layer) =>
     Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
-    Layer.provideMerge(stores(config)),
     Layer.provideMerge(
       Layer.provide(
         Layer.merge(A2aPeerClient.layer, SdkMcpClient.layer),
         Outbound.layerWithin(config.egress, config.peerTls)
       )
     ),
+    Layer.provideMerge(CallerTokens.layer),
+    Layer.provideMerge(stores(config)),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),
     Layer.provideMerge(texts(config)),
     Layer.provide([

@@ -12,7 +12,8 @@ import {
   type Signal,
   type System
 } from "./Requests.ts"
-import type { Compacted, Message, Plan, PlanRequest, PlanState, PlanSummary, Session } from "./Wire.ts"
+import type { Message, Session } from "./SessionWire.ts"
+import type { Compacted, Plan, PlanRequest, PlanState, PlanSummary } from "./Wire.ts"
 import type { Approval, PendingApproval, Waiting } from "./InboxWire.ts"
 import type { Firing, NewSchedule, Schedule, ScheduleChange } from "./ScheduleWire.ts"
 import type { Credential, ListedSession, McpServerStatus, Overview, Peer, Preset, Spending } from "./OperatorWire.ts"
@@ -47,19 +48,18 @@ export type {
 export { initialView } from "./PlanView.ts"
 export { isPlanFrame, reduce } from "./Reduce.ts"
 export type { BowlineOptions, Keyed, Signal, StreamEvent, System } from "./Requests.ts"
+export type { Message, Session } from "./SessionWire.ts"
 export type {
   AbortReason,
   Compacted,
   Failure,
   Final,
   Json,
-  Message,
   Plan,
   PlanFrame,
   PlanRequest,
   PlanState,
   PlanSummary,
-  Session,
   Stage,
   TaskState,
   Usage

@@ -77,6 +77,16 @@ export type AgentAuth =
     readonly client_secret_env_var: string
     readonly scope?: string
   }
+  | {
+    readonly type: "token_exchange"
+    readonly token_url: string
+    readonly client_id?: string
+    readonly client_secret_env_var?: string
+    readonly audience?: string
+    readonly resource?: string
+    readonly scope?: string
+    readonly actor_token_env_var?: string
+  }
 
 export interface ToolEffect {
   readonly key: "arguments" | ReadonlyArray<string>
@@ -297,33 +307,6 @@ export interface PlanSummary {
       readonly untaken?: ReadonlyArray<string>
     }
     | null
-}
-
-export interface Session {
-  readonly session_id: string
-  readonly external_session_id: string | null
-  readonly created_at: string
-  readonly last_active_at: string
-  readonly expires_at: string
-  readonly summary: string | null
-  readonly agents: ReadonlyArray<{
-    readonly name: string
-    readonly endpoint: string
-    readonly auth: { readonly type: string }
-    readonly dialect: string
-    readonly skills: ReadonlyArray<Skill>
-  }>
-  readonly message_count: number
-}
-
-export interface Message {
-  readonly message_id: string
-  readonly seq: number
-  readonly role: "user" | "assistant" | "tool"
-  readonly parts: ReadonlyArray<MessagePart>
-  readonly plan_id: string
-  readonly created_at: string
-  readonly compacted: boolean
 }
 
 /** What every payload has. */

@@ -7,6 +7,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Config, Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as SqlAccountStore from "./caller/SqlAccountStore.ts"
 import * as SqlKeyStore from "./caller/SqlKeyStore.ts"
 import * as SqlLoginStore from "./caller/SqlLoginStore.ts"
 import * as SqlRateLimiterStore from "./caller/SqlRateLimiterStore.ts"
@@ -114,6 +115,7 @@ const allStores = (options: Options) =>
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
     Layer.provideMerge(SqlCredentialStore.layer, SqlGatewayId.layer),
+    SqlAccountStore.layer,
     SqlKeyStore.layer,
     SqlLoginStore.layer,
     options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory

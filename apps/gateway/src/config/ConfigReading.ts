@@ -12,7 +12,7 @@ import { callerMisfits, permissionsOf } from "./CallerRules.ts"
 import { type CommandLine, withOwn } from "./CommandLine.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { demoMisfits, demoModels, forDemo } from "./DemoMode.ts"
-import { presetMisfits } from "./ConfiguredPresets.ts"
+import { actingMisfits, presetMisfits } from "./ConfiguredPresets.ts"
 import { identityMisfits, notReported, textMisfits, textsOf, workerMisfits } from "./Misfit.ts"
 
 /** What flags, the environment and the file say together, and everything that is wrong with it. */
@@ -49,7 +49,9 @@ export const read = Effect.fnUntraced(function* (
   const texts = textsOf(values, sources)
   const unreadable = yield* textMisfits(texts, sources)
   const ofModels = noProvider.length > 0 ? noProvider : models.misfits
-  const ofLists = file.hasLists ? [...ofModels, ...callerMisfits(file, values), ...presetMisfits(file)] : []
+  const ofLists = file.hasLists
+    ? [...ofModels, ...callerMisfits(file, values), ...presetMisfits(file), ...actingMisfits(file, values)]
+    : []
   const misfits = [...ofLists, ...identityMisfits(sources), ...workerMisfits(values, sources), ...unreadable]
   const problems = [...found, ...notReported(misfits, found, sources)]
   return { file, sources, values, providers, models, texts, links, problems }

@@ -1,6 +1,6 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
+import { ArrivedToken, AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -76,11 +76,12 @@ export const layer = Layer.effect(
 
     return {
       bearer: (handled, { credential, endpoint }) => {
-        const handledAs = ({ asker, isAdmin, name }: KnownCaller) =>
+        const handledAs = ({ asker, isAdmin, name, token }: KnownCaller) =>
           handled.pipe(
             Effect.provideService(Caller, name),
             Effect.provideService(IsAdmin, isAdmin),
-            Effect.provideService(AskerFacts, asker)
+            Effect.provideService(AskerFacts, asker),
+            Effect.provideService(ArrivedToken, token)
           )
         if (hasPublicMetrics && endpoint.path === "/metrics") return handledAs(stranger)
         const handledFor = (caller: KnownCaller) => withinRate(caller.name, handledAs(caller))

@@ -1,12 +1,13 @@
 import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import type { AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
+import type { AskerFacts, CallerToken } from "@bowline/runtime/unstable/config/AskerFacts"
 import { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted } from "effect"
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import type { Refused } from "./Refusals.ts"
+import * as ArrivedTokens from "./ArrivedTokens.ts"
 import { isToken, TokenVerifier } from "./TokenVerifier.ts"
 
 /** Somebody whose key is good. */
@@ -14,6 +15,8 @@ export interface KnownCaller {
   readonly name: CallerName
   readonly isAdmin: boolean
   readonly asker: typeof AskerFacts.Service
+  /** With which the caller has come. */
+  readonly token?: CallerToken
   /** Of a login with an identity provider: its name. */
   readonly issuer?: string
   /** Of a key of the configuration: its SHA-256 digest. */
@@ -99,6 +102,7 @@ export class KnownCallers extends Context.Service<
         return Option.filter(found, ({ until }) => until > now)
       })
       const tokens = yield* TokenVerifier
+      const arrived = yield* ArrivedTokens.make
       const find = Effect.fnUntraced(function* (
         key: Redacted.Redacted
       ): Effect.fn.Return<Option.Option<KnownCaller>, StorageError | Refused> {
@@ -107,8 +111,10 @@ export class KnownCallers extends Context.Service<
         if (caller !== undefined) return Option.some(caller)
         if (isIssued(key)) return yield* ofIssued(storedDigest(key))
         if (Option.isNone(tokens) || !isToken(Redacted.value(key))) return Option.none()
-        const { groups, ...known } = yield* tokens.value.verify(key)
-        return Option.some({ ...known, asker: groups.length === 0 ? {} : { groups } })
+        const { groups, until, ...known } = yield* tokens.value.verify(key)
+        const token = { value: key, until }
+        yield* arrived(known.name, token)
+        return Option.some({ ...known, token, asker: groups.length === 0 ? {} : { groups } })
       })
       return { isOpen: configured.length === 0 && issuers.length === 0, configured, find, ofIssued }
     })

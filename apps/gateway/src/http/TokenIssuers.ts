@@ -90,8 +90,11 @@ const makeIssuer = Effect.fnUntraced(function* (issuer: FileIssuer) {
         })
       )
     )
-    const claims: Claims = (yield* verified).payload
+    const { payload } = yield* verified
+    const claims: Claims = payload
+    const { exp = 0 } = payload
     return yield* Effect.fromResult(callerOf(issuer, claims)).pipe(
+      Effect.map((caller) => ({ ...caller, until: exp * 1_000 })),
       Effect.mapError(({ _tag, detail }) =>
         _tag === "invalid"
           ? invalid(detail)

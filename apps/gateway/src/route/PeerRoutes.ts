@@ -1,6 +1,7 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
+import { OnBehalfOf } from "@bowline/runtime/unstable/auth/CallerTokens"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { McpServer, Peer } from "@bowline/protocol/unstable/peer/PeersApi"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -119,7 +120,10 @@ export const layer = HttpApiBuilder.group(
       const found = (yield* presets).find((one) => one.name === preset)
       const asked = found === undefined ? undefined : toolsOf(found, name, client)
       if (asked === undefined) return yield* new NotFound({ what: "peer" })
-      const told = yield* Effect.result(Effect.timeoutOption(asked, listLimit))
+      const told = yield* Effect.timeoutOption(asked, listLimit).pipe(
+        Effect.provideService(OnBehalfOf, yield* Caller),
+        Effect.result
+      )
       if (Result.isFailure(told)) return { tools: [], error: told.failure.message }
       if (told.success._tag === "None") return { tools: [], error: "It has not told its tools within 10 s" }
       return {

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose"
+import { createLocalJWKSet, exportJWK, generateKeyPair, type JWK, type JWTPayload, jwtVerify, SignJWT } from "jose"
 import { once } from "node:events"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -24,12 +24,48 @@ export const audience = "https://bowline.test/"
 /** The client of services. Its tokens have its id as `sub`. */
 export const service = { client_id: "desk", client_secret: "desk-secret" }
 
+/** How many seconds such a token lives. */
+const exchangedFor = 900
+
+const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+/** Gives a token for another API in exchange for one of this provider, with the same subject (RFC 8693). */
+const exchangeTokens = (provider: Provider, keys: ReadonlyArray<SigningKey>): void => {
+  const [key] = keys
+  if (key === undefined) return
+  const set = createLocalJWKSet({
+    keys: keys.map(({ jwk: { alg, e, kid, kty, n } }) => ({ alg, e, kid, kty, n }) as JWK)
+  })
+  provider.registerGrantType(
+    exchange,
+    async (ctx) => {
+      const { audience: wanted = "", subject_token = "" } = ctx.oidc.params as Readonly<Record<string, string>>
+      const verified = await jwtVerify(subject_token, set, { issuer: provider.issuer, audience }).catch(() => undefined)
+      const { client } = ctx.oidc
+      if (verified === undefined || client === undefined) {
+        ctx.status = 400
+        ctx.body = { error: "invalid_request" }
+        return
+      }
+      const claims = { iss: provider.issuer, sub: verified.payload.sub ?? "", aud: wanted, client_id: client.clientId }
+      const expires = Math.floor(Date.now() / 1_000) + exchangedFor
+      ctx.body = {
+        access_token: await Effect.runPromise(sign(key, { ...claims, exp: expires })),
+        issued_token_type: "urn:ietf:params:oauth:token-type:access_token",
+        token_type: "Bearer",
+        expires_in: exchangedFor
+      }
+    },
+    ["subject_token", "subject_token_type", "actor_token", "actor_token_type", "audience", "resource", "scope"]
+  )
+}
+
 const configurationOf = (keys: ReadonlyArray<SigningKey>, more: Configuration): Configuration => ({
   jwks: { keys: keys.map(({ jwk }) => jwk) },
   clients: [
     {
       ...service,
-      grant_types: ["client_credentials"],
+      grant_types: ["client_credentials", exchange],
       redirect_uris: [],
       response_types: []
     }
@@ -75,7 +111,9 @@ export const serve = Effect.fnUntraced(function* (first: ReadonlyArray<SigningKe
   const issuer = `http://127.0.0.1:${port}`
   const rotate = (keys: ReadonlyArray<SigningKey>, now = more) =>
     Effect.sync(() => {
-      state.current = new Provider(issuer, configurationOf(keys, now))
+      const provider = new Provider(issuer, configurationOf(keys, now))
+      exchangeTokens(provider, keys)
+      state.current = provider
     })
   yield* rotate(first)
   return {

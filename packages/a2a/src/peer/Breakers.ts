@@ -28,6 +28,7 @@ const classify = (exit: Exit.Exit<unknown, PeerError>): CircuitBreaker.Outcome =
       return reason.status >= 500 ? CircuitBreaker.failure() : CircuitBreaker.success
     case "auth":
       return reason.status === undefined ? CircuitBreaker.ignored : CircuitBreaker.success
+    case "account_required":
     case "egress_denied":
     case "circuit_open":
       return CircuitBreaker.ignored

@@ -98,7 +98,10 @@ const orLost = (next: Effect.Effect<Task, ExchangeError>): Effect.Effect<Option.
   )
 
 const neverArrived = ({ reason, verdict }: ExchangeError): boolean =>
-  verdict === "unsent" || reason._tag === "egress_denied" || (reason._tag === "auth" && reason.status === undefined)
+  verdict === "unsent" ||
+  reason._tag === "account_required" ||
+  reason._tag === "egress_denied" ||
+  (reason._tag === "auth" && reason.status === undefined)
 
 /** Waits for the next state of a task. While somebody has to authorize the peer, it waits for 60 seconds in all. */
 const makeWait = () => {

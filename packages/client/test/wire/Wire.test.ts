@@ -23,6 +23,7 @@ import type * as ForkWire from "../../src/ForkWire.ts"
 import type * as InboxWire from "../../src/InboxWire.ts"
 import type * as OperatorWire from "../../src/OperatorWire.ts"
 import type * as ScheduleWire from "../../src/ScheduleWire.ts"
+import type * as SessionWire from "../../src/SessionWire.ts"
 import type * as Wire from "../../src/Wire.ts"
 import { files } from "./makeWire.ts"
 
@@ -60,9 +61,9 @@ describe("Wire", () => {
     same<ForkWire.GivenFork, (typeof GivenFork)["Encoded"]>().bothWays(true)
     same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
     same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
-    same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)
+    same<SessionWire.Session, (typeof Session)["Encoded"]>().bothWays(true)
     same<OperatorWire.ListedSession, (typeof ListedSession)["Encoded"]>().bothWays(true)
-    same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
+    same<SessionWire.Message, (typeof Message)["Encoded"]>().bothWays(true)
     same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
     same<InboxWire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
     same<ScheduleWire.Schedule, (typeof Schedule)["Encoded"]>().bothWays(true)

@@ -244,6 +244,7 @@ const own: Readonly<Record<string, ReadonlyArray<string>>> = {
     "Feedback",
     "Spending"
   ],
+  "SessionWire.ts": ["Session", "Message"],
   "ScheduleWire.ts": ["When", "Schedule", "Firing", "SchedulePlan", "NewSchedule", "ScheduleChange"]
 }
 

@@ -24,6 +24,26 @@ export const HttpUrl = Schema.String.check(
 
 const EnvVar = Schema.NonEmptyString.check(Schema.isMaxLength(256))
 
+const OAuthText = Schema.optionalKey(Schema.NonEmptyString.check(Schema.isMaxLength(1_024)))
+
+/** The token of the plan's caller is exchanged for one with which the gateway calls as that caller (RFC 8693). Without a `client_id` the endpoint knows the gateway by the tokens alone. */
+const TokenExchange = Schema.Struct({
+  type: Schema.tag("token_exchange"),
+  token_url: HttpUrl,
+  client_id: OAuthText,
+  client_secret_env_var: Schema.optionalKey(EnvVar),
+  audience: OAuthText,
+  resource: Schema.optionalKey(HttpUrl),
+  scope: OAuthText,
+  actor_token_env_var: Schema.optionalKey(EnvVar)
+}).check(
+  Schema.makeFilter(
+    ({ client_id, client_secret_env_var }) =>
+      client_secret_env_var === undefined ||
+      client_id !== undefined || { path: ["client_id"], issue: "Expected the client whose secret it is" }
+  )
+)
+
 /** How the gateway proves to a peer who it is. An `env_var` names a variable of the gateway's environment that holds the secret. */
 export const AgentAuth = Schema.Union([
   Schema.Struct({ type: Schema.tag("none") }),
@@ -38,10 +58,12 @@ export const AgentAuth = Schema.Union([
     token_url: HttpUrl,
     client_id: Schema.NonEmptyString.check(Schema.isMaxLength(1_024)),
     client_secret_env_var: EnvVar,
-    scope: Schema.optionalKey(Schema.NonEmptyString.check(Schema.isMaxLength(1_024)))
-  })
+    scope: OAuthText
+  }),
+  TokenExchange
 ]).annotate({
-  message: "Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials"
+  message:
+    "Expected an object of type none, bearer, bearer_env, did_signed, oauth2_client_credentials or token_exchange"
 })
 export type AgentAuth = typeof AgentAuth.Type
 
@@ -54,6 +76,11 @@ export const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: str
       return auth.token_env_var === undefined ? [] : [["token_env_var", auth.token_env_var]]
     case "oauth2_client_credentials":
       return [["client_secret_env_var", auth.client_secret_env_var]]
+    case "token_exchange":
+      return (["client_secret_env_var", "actor_token_env_var"] as const).flatMap((field) => {
+        const name = auth[field]
+        return name === undefined ? [] : [[field, name] as const]
+      })
     default:
       return []
   }
@@ -61,7 +88,10 @@ export const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: str
 
 /** Everything that requests to this URL with this `auth` connect to: the URL, and then the one that tokens come from. */
 export const urlsOf = (url: string, auth: AgentAuth): ReadonlyArray<string> =>
-  auth.type === "oauth2_client_credentials" ? [url, auth.token_url] : [url]
+  "token_url" in auth ? [url, auth.token_url] : [url]
+
+/** Whether calls with this `auth` are made as the caller of their plan. */
+export const actsForCaller = ({ type }: AgentAuth): boolean => type === "token_exchange"
 
 /** Milliseconds, from 100 to 6 hours. */
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
@@ -116,7 +146,7 @@ export const RemoteId = Schema.NonEmptyString.check(
  *
  * @example
  * ```ts
- * import { Agent, AgentName, Did, HttpUrl, RemoteId, summary, TimeoutMs, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
+ * import { actsForCaller, Agent, AgentName, Did, HttpUrl, RemoteId, summary, TimeoutMs, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
  * import { Schema } from "effect"
  *
  * const agent = Schema.decodeUnknownSync(Agent)({
@@ -128,7 +158,7 @@ export const RemoteId = Schema.NonEmptyString.check(
  *   skills: [{ id: "inspect", timeout_ms: TimeoutMs.make(10_000) }]
  * })
  *
- * console.log(summary(agent), variablesOf(agent.auth), urlsOf(agent.endpoint, agent.auth))
+ * console.log(summary(agent), variablesOf(agent.auth), urlsOf(agent.endpoint, agent.auth), actsForCaller(agent.auth))
  * ```
  */
 export const Agent = Schema.Struct({

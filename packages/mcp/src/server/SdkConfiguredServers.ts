@@ -1,3 +1,4 @@
+import { actsForCaller } from "@bowline/domain/peer/Agent"
 import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { ConfiguredServers, type ConfiguredServer } from "@bowline/runtime/unstable/remote/ConfiguredServers"
@@ -42,7 +43,12 @@ export const layer = ({ environment, servers }: Options) =>
         preset: string
       ): Effect.fn.Return<ConfiguredServer, never, ChildProcessSpawner.ChildProcessSpawner> {
         if ("url" in server) {
-          return { terms: server, address: server.url, connect: (...asked) => client.connect(server, ...asked) }
+          return {
+            terms: server,
+            address: server.url,
+            actsForCaller: actsForCaller(server.auth),
+            connect: (...asked) => client.connect(server, ...asked)
+          }
         }
         const address = `stdio:${preset === defaultPreset ? "" : `${preset}/`}${server.name}`
         const shared = yield* Scope.provide(SharedProcess.make(server, address, environment), processes)

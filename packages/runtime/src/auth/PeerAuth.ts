@@ -1,10 +1,11 @@
-import type { AgentAuth } from "@bowline/domain/peer/Agent"
-import { Auth } from "@bowline/domain/peer/PeerError"
+import { type AgentAuth, variablesOf } from "@bowline/domain/peer/Agent"
+import { Auth, Unreachable } from "@bowline/domain/peer/PeerError"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
 import { Redaction } from "../http/Redaction.ts"
+import { CallerTokens, OnBehalfOf } from "./CallerTokens.ts"
 import { GatewayIdentity, type Identity } from "./GatewayIdentity.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import type { AccessToken } from "./TokenAnswer.ts"
@@ -76,7 +77,14 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
     const why = secrets.isAllowed(name) ? "is not set" : "is not on the list of allowed variables"
     return yield* unsent(`The variable ${name} ${why}`)
   })
-  const tokens = yield* AccessTokens.make(client, secretOf)
+  const callers = yield* CallerTokens
+  const tokens = yield* AccessTokens.make(client, {
+    secretOf,
+    tokenOf: (caller) =>
+      Effect.mapError(callers.newest(caller), () =>
+        failure("unsent", new Unreachable({ message: "The database, which has the caller's token, does not answer" }))
+      )
+  })
 
   /** A header holds visible characters of ASCII. */
   const bearer = (token: Redacted.Redacted, where: string): Effect.Effect<Headers, ExchangeError> =>
@@ -86,7 +94,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   const bearerOf = (name: string) => Effect.flatMap(secretOf(name), (token) => bearer(token, `The variable ${name}`))
 
   return {
-    /** An OAuth token is asked for with the `resource` that it is for, if that is given. */
+    /** An OAuth token is asked for with the `resource` that it is for, if that is given. Who acts for a caller does so for the one that this is asked `OnBehalfOf`. */
     forAgent: Effect.fnUntraced(function* (
       auth: AgentAuth,
       resource?: string
@@ -110,6 +118,13 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
         case "oauth2_client_credentials":
           yield* secretOf(auth.client_secret_env_var)
           return granted(tokens, resource === undefined ? auth : { ...auth, resource })
+        case "token_exchange":
+          for (const [, name] of variablesOf(auth)) yield* secretOf(name)
+          return granted(tokens, {
+            ...auth,
+            ...(resource !== undefined && auth.resource === undefined && { resource }),
+            caller: yield* OnBehalfOf
+          })
       }
     })
   }

@@ -38,9 +38,9 @@ const refused = (reason: Auth | Protocol) => Result.fail(failure("refused", reas
  * `unreachable` where the endpoint may answer later. The message quotes nothing else of the answer, which may hold a token or
  * the client's secret.
  */
-export const tokenOf = (
+export const readToken = (
   { after, body, status }: Answer,
-  secret: Redacted.Redacted
+  secret: Redacted.Redacted | undefined
 ): Result.Result<AccessToken, ExchangeError> => {
   if (status >= 200 && status < 300) {
     const answer = decodeToken(body)
@@ -56,6 +56,7 @@ export const tokenOf = (
     return Result.fail(failure("unsent", new Unreachable({ message }), after))
   }
   const refusal = decodeRefusal(body)
-  const isSafe = Option.isSome(refusal) && !refusal.value.error.includes(Redacted.value(secret))
+  const isSafe =
+    Option.isSome(refusal) && (secret === undefined || !refusal.value.error.includes(Redacted.value(secret)))
   return refused(new Auth({ message: isSafe ? `${message}: ${refusal.value.error}` : message }))
 }

@@ -1,5 +1,5 @@
 import type { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
-import { Context } from "effect"
+import { Context, type Redacted } from "effect"
 
 /**
  * What is known of the caller who asks now, besides the name: it is stored with the plans that are started, since nobody knows it when another process
@@ -7,4 +7,15 @@ import { Context } from "effect"
  */
 export const AskerFacts = Context.Reference<typeof Asker.Type>("@bowline/runtime/config/AskerFacts", {
   defaultValue: () => ({})
+})
+
+/** A token of an identity provider, until when it is valid: milliseconds since 1970. */
+export interface CallerToken {
+  readonly value: Redacted.Redacted
+  readonly until: number
+}
+
+/** The token with which the caller who asks now has come, if it has. */
+export const ArrivedToken = Context.Reference<CallerToken | undefined>("@bowline/runtime/config/ArrivedToken", {
+  defaultValue: () => undefined
 })

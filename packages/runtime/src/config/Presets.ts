@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Agent } from "@bowline/domain/peer/Agent"
+import { actsForCaller as actsForItsCaller, type Agent } from "@bowline/domain/peer/Agent"
 import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import { Context, Effect } from "effect"
@@ -110,6 +110,11 @@ export const agentsOf = ({
   const all = preset.agents.length === 0 ? agents : [...preset.agents, ...agents]
   return call === undefined ? all : all.filter(({ name }) => name === call.agent)
 }
+
+/** Whether a plan makes calls as its caller. */
+export const actsForCaller = ({ agents, servers }: Preset, request: PlanRequest): boolean =>
+  servers.some((server) => server.actsForCaller === true) ||
+  [...agents, ...request.agents, ...request.mcp_servers].some(({ auth }) => actsForItsCaller(auth))
 
 /** Whose plan it is, and what it brings. */
 export interface PlanOfCaller {

@@ -7,6 +7,8 @@ import { pageOf } from "../store/EventRow.ts"
 import { planOf } from "../store/Idempotency.ts"
 import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
+import type { AccountStore } from "../store/AccountStore.ts"
+import * as MemoryAccountStore from "./MemoryAccountStore.ts"
 import type { KeyStore } from "../store/KeyStore.ts"
 import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
@@ -42,6 +44,7 @@ import { shownIn } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
 export type {
+  AccountStore,
   CredentialStore,
   GatewayId,
   InboxStore,
@@ -249,6 +252,7 @@ export type Stores =
   | LeaseStore
   | GatewayId
   | CredentialStore
+  | AccountStore
   | KeyStore
   | LoginStore
   | Notices
@@ -281,6 +285,7 @@ export const layerWith = ({
   ).pipe(
     Layer.provideMerge(Notices.layerMemory),
     Layer.merge(MemoryCredentialStore.layer),
+    Layer.merge(MemoryAccountStore.layer),
     Layer.merge(MemoryKeyStore.layer),
     Layer.merge(MemoryLoginStore.layer)
   )

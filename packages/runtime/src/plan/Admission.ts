@@ -1,4 +1,4 @@
-import { type Agent, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
+import { actsForCaller, type Agent, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
@@ -17,6 +17,8 @@ interface Rules {
   readonly allowsVariable: (name: string) => boolean
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
+  /** Why no call of this name can be made as the caller, if so. */
+  readonly notAsCaller: (name: string) => string | undefined
 }
 
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
@@ -94,6 +96,8 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
     const other = owners.get(name)
     if (other !== undefined) report([list, index, "name"], `Expected another name than that of ${other}`)
     owners.set(name, `${list}[${index}]`)
+    const notAsCaller = actsForCaller(auth) ? rules.notAsCaller(name) : undefined
+    if (notAsCaller !== undefined) report([list, index, "auth", "type"], notAsCaller)
     for (const [field, variable] of variablesOf(auth)) {
       if (rules.allowsVariable(variable)) continue
       report(
@@ -101,6 +105,14 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
         "Expected a variable that BOWLINE_ENV_ALLOW (server.env_allow in the file) names"
       )
     }
+  }
+  const acting = [
+    ...preset.agents.filter(({ auth }) => actsForCaller(auth)).map(({ name }) => name),
+    ...preset.servers.filter((server) => server.actsForCaller === true).map(({ terms }) => terms.name)
+  ]
+  for (const name of acting) {
+    const notAsCaller = rules.notAsCaller(name)
+    if (notAsCaller !== undefined) report(["preset"], notAsCaller)
   }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
   for (const { name, skills = [] } of preset.agents) {

@@ -126,7 +126,7 @@ export class Endings {
     const { owner, plan, route } = abandoned
     const permission = permissions.forCaller(owner, StoredRequest.groupsOf(abandoned.request))
     const agents = LeftTasks.reachable(presets, permission, plan.preset, namedIn(abandoned))
-    yield* LeftTasks.cancelAll(peers, { agents, route, permission }, open)
+    yield* LeftTasks.cancelAll(peers, { agents, caller: owner, route, permission }, open)
     yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
   })
 

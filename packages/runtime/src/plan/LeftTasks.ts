@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
+import { OnBehalfOf } from "../auth/CallerTokens.ts"
 import { AskerFacts } from "../config/AskerFacts.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { allowsUrl, type Permission, Permissions } from "../config/Permissions.ts"
@@ -33,6 +34,8 @@ interface Reach {
   readonly agents: ReadonlyArray<Agent>
   readonly route: Route
   readonly permission: Permission
+  /** Whose tasks they are. */
+  readonly caller: CallerName
 }
 
 /**
@@ -41,7 +44,7 @@ interface Reach {
  */
 export const cancelAll = (
   peers: PeerClient["Service"],
-  { agents, permission, route }: Reach,
+  { agents, caller, permission, route }: Reach,
   left: Iterable<Pick<StoredTask, "agent" | "endpoint" | "remote_task_id" | "remote_context_id">>
 ): Effect.Effect<void> =>
   Effect.forEach(
@@ -69,7 +72,7 @@ export const cancelAll = (
         : peers.cancel({ agent, taskId, contextId, route })
     },
     { discard: true }
-  )
+  ).pipe(Effect.provideService(OnBehalfOf, caller))
 
 /** As `cancelAll`, for what a caller's session has lost: only where that needs no secret of a request, since those are not kept. */
 export const makeCancelLeft = Effect.gen(function* () {
@@ -85,7 +88,7 @@ export const makeCancelLeft = Effect.gen(function* () {
         Map.groupBy(left, ({ preset }) => preset),
         ([preset, tasks]) => {
           const agents = reachable(presets, permission, preset, stored)
-          return cancelAll(peers, { agents, route, permission }, tasks)
+          return cancelAll(peers, { agents, caller, route, permission }, tasks)
         },
         { discard: true }
       )

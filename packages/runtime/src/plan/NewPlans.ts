@@ -14,7 +14,8 @@ import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Sc
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import * as SentFiles from "../asking/SentFiles.ts"
-import { AskerFacts } from "../config/AskerFacts.ts"
+import { CallerTokens, hasTokens } from "../auth/CallerTokens.ts"
+import { ArrivedToken, AskerFacts } from "../config/AskerFacts.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { hostOf, narrow, Permissions } from "../config/Permissions.ts"
@@ -139,6 +140,7 @@ export class NewPlans extends Context.Service<
       const notices = yield* Notices
       const sessions = yield* SessionStore
       const cancelLeft = yield* LeftTasks.makeCancelLeft
+      const tokens = yield* CallerTokens
 
       const cancelDropped = ({ dropped, session_id }: PlanSession, caller: CallerName) =>
         sessions.find(caller, session_id).pipe(
@@ -185,11 +187,18 @@ export class NewPlans extends Context.Service<
           ? Effect.void
           : FiberSet.run(starts, Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }])))
 
+      /** The plan may need it long after its caller has gone. */
+      const keepToken = Effect.fnUntraced(function* (caller: CallerName, preset: Presets.Preset, request: PlanRequest) {
+        const token = yield* ArrivedToken
+        if (token !== undefined && Presets.actsForCaller(preset, request)) yield* tokens.keep(caller, token, true)
+      })
+
       const start = Effect.fnUntraced(function* (given: Asked) {
         const { caller, request: wanted, route: came = direct, sent, chat, leavesNothing, ...kept } = given
         const { request: asked, told = kept.told } =
           leavesNothing === true ? yield* apart(caller, wanted) : { request: wanted }
         const { preset, request } = yield* check(caller, asked, came)
+        yield* keepToken(caller, preset, request)
         const replaces = chat?.replaces === true
         if (replaces) yield* endUnread(caller, request.session_id)
         const clock = yield* Clock.Clock
@@ -280,6 +289,7 @@ const makeCheck = Effect.gen(function* () {
   const gateway = yield* GatewayId
   const localTools = (yield* LocalTools).map(({ name }) => name)
   const checkWebhooks = yield* PlanWebhooks.makeCheck
+  const tokens = yield* CallerTokens
 
   return Effect.fnUntraced(function* (
     caller: CallerName,
@@ -302,7 +312,15 @@ const makeCheck = Effect.gen(function* () {
       allowsModel: (model) => allowsModel(model) && permission.model(model),
       allowsHost: (url) => permission.host(hostOf(url)),
       allowsVariable,
-      localTools
+      localTools,
+      notAsCaller: (name) => {
+        if (!tokens.areKept) {
+          return `Expected none that acts as the caller, such as ${name}: BOWLINE_SECRET_KEY (plans.secret_key in the file) is not set`
+        }
+        return hasTokens(caller)
+          ? undefined
+          : `Expected a caller with a token of an identity provider, since ${name} is called as the caller: ${caller} has none`
+      }
     }).concat(yield* checkWebhooks(asked))
     if (issues.length > 0) return yield* new InvalidRequest({ issues })
     const resolved = resolve(asked, preset.preferences)

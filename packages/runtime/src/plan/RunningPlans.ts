@@ -315,7 +315,7 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
     if (run.elsewhere === undefined) {
       seal(run.given.plan_id)
       const permission = permissions.forCaller(caller, plan.request.asker?.groups)
-      yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)
+      yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), caller, route, permission }, run.tasks.abandoned)
     }
   }, Effect.scoped)
 })

@@ -1,6 +1,7 @@
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Duration, Effect, Layer } from "effect"
+import { OnBehalfOf } from "../auth/CallerTokens.ts"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
@@ -82,7 +83,8 @@ export class Planner extends Context.Service<
         run: (run) =>
           Conversation.begin(parts, run).pipe(
             Effect.flatMap((conversation) => new StepLoop(services, run, conversation).run()),
-            Effect.scoped
+            Effect.scoped,
+            Effect.provideService(OnBehalfOf, run.given.caller)
           )
       }
     })

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { json, text, type Host, type HostResponse } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
-import { Deferred, Duration, Effect, Fiber, Redacted } from "effect"
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { Deferred, Duration, Effect, Fiber, Option, Redacted } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as AccessTokens from "../../src/auth/AccessTokens.ts"
@@ -17,19 +18,28 @@ const given = Effect.fnUntraced(function* (
   const host: Host = () => Effect.suspend(() => answer(++count))
   const network = yield* Network
   const { requests, url } = yield* network.serve(host)
-  const grant: AccessTokens.Grant = {
+  const grant: AccessTokens.ClientGrant = {
     type: "oauth2_client_credentials",
     token_url: `${url}/oauth/token?tenant=1`,
     client_id: "the client:é",
     client_secret_env_var: "SECRET"
   }
-  const tokens = yield* AccessTokens.make(yield* HttpClient.HttpClient, (variable) =>
-    Effect.succeed(Redacted.make(secrets[variable] ?? "other"))
-  )
-  const get = (fields: Partial<AccessTokens.Grant> = {}) =>
+  /** What callers have come with. */
+  const arrived = new Map<string, string>()
+  const tokens = yield* AccessTokens.make(yield* HttpClient.HttpClient, {
+    secretOf: (variable) => Effect.succeed(Redacted.make(secrets[variable] ?? "other")),
+    tokenOf: (caller) => Effect.sync(() => Option.map(Option.fromNullishOr(arrived.get(caller)), Redacted.make))
+  })
+  const get = (fields: Partial<AccessTokens.ClientGrant> = {}) =>
     Effect.map(tokens.get({ ...grant, ...fields }), ({ value }) => Redacted.value(value))
+  const exchange = (caller: string | undefined, fields: Partial<AccessTokens.ExchangeGrant> = {}) => {
+    const { token_url } = grant
+    const as = caller === undefined ? undefined : CallerName.make(caller)
+    const exchanged = tokens.get({ type: "token_exchange", token_url, caller: as, ...fields })
+    return Effect.map(exchanged, ({ value }) => Redacted.value(value))
+  }
   const asked = Effect.map(requests.all, (all) => all.length)
-  return { tokens, grant, get, requests, asked }
+  return { arrived, exchange, tokens, grant, get, requests, asked }
 })
 
 const token = (count: number, fields: object = {}) =>
@@ -109,6 +119,73 @@ describe("a token", () => {
       assert.strictEqual(yield* get(), "token-2")
       yield* tokens.drop(grant, refused)
       assert.strictEqual(yield* get(), "token-2")
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+})
+
+describe("a token in exchange for the caller's", () => {
+  it.effect("is asked for with the token of the caller, and what acts for the caller", () =>
+    Effect.gen(function* () {
+      const { arrived, exchange, requests } = yield* given()
+      arrived.set("corp:ann", "token of ann")
+      const fields = { audience: "https://rigger.test/", scope: "call", actor_token_env_var: "WORD" }
+      assert.strictEqual(yield* exchange("corp:ann", fields), "token-1")
+      const [request] = yield* requests.all
+      assert.deepStrictEqual(Object.fromEntries(new URLSearchParams(request?.body)), {
+        grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
+        subject_token: "token of ann",
+        subject_token_type: "urn:ietf:params:oauth:token-type:access_token",
+        actor_token: "planted_word",
+        actor_token_type: "urn:ietf:params:oauth:token-type:access_token",
+        audience: "https://rigger.test/",
+        scope: "call"
+      })
+      assert.notProperty(request?.headers, "authorization")
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("comes from a client that has no secret, or that shows it in the header", () =>
+    Effect.gen(function* () {
+      const { arrived, exchange, requests } = yield* given()
+      arrived.set("corp:ann", "token of ann")
+      yield* exchange("corp:ann", { client_id: "desk" })
+      yield* exchange("corp:ann", { client_id: "desk", client_secret_env_var: "SECRET" })
+      const [open, secret] = yield* requests.all
+      assert.strictEqual(new URLSearchParams(open?.body).get("client_id"), "desk")
+      assert.notProperty(open?.headers, "authorization")
+      assert.isNull(new URLSearchParams(secret?.body).get("client_id"))
+      assert.match(secret?.headers["authorization"] ?? "", /^Basic /)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("is one for all calls as that caller, and never another caller's, whatever else is the same", () =>
+    Effect.gen(function* () {
+      const { arrived, asked, exchange, requests } = yield* given()
+      for (const caller of ["corp:ann", "corp:bob"]) arrived.set(caller, `token of ${caller}`)
+      const all = ["corp:ann", "corp:bob", "corp:ann", "corp:bob"].map((caller) => exchange(caller))
+      const [ann, bob, ...again] = yield* Effect.all(all, { concurrency: "unbounded" })
+      assert.notStrictEqual(ann, bob)
+      assert.deepStrictEqual(again, [ann, bob])
+      assert.strictEqual(yield* asked, 2)
+      const subjects = (yield* requests.all).map(({ body }) => new URLSearchParams(body).get("subject_token"))
+      assert.sameMembers(subjects, ["token of corp:ann", "token of corp:bob"])
+      assert.strictEqual(yield* exchange("corp:ann", { audience: "https://other.test/" }), "token-3")
+      assert.strictEqual(yield* exchange("corp:ann", { scope: "less" }), "token-4")
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("is not asked for without a caller, or a valid token of that caller, and is once there is one", () =>
+    Effect.gen(function* () {
+      const { arrived, asked, exchange } = yield* given()
+      arrived.set("corp:bob", "token of bob")
+      for (const caller of [undefined, "corp:ann"]) {
+        const { reason, verdict } = yield* Effect.flip(exchange(caller))
+        assert.deepInclude(reason, { _tag: "account_required", account: null })
+        assert.strictEqual(verdict, "refused")
+      }
+      assert.strictEqual(yield* asked, 0)
+      arrived.set("corp:ann", "token of ann")
+      assert.strictEqual(yield* exchange("corp:ann"), "token-1")
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 })

@@ -8,7 +8,8 @@ const rules = {
   allowsModel: () => true,
   allowsHost: () => true,
   allowsVariable: (name: string) => name === "ALLOWED",
-  localTools: []
+  localTools: [],
+  notAsCaller: () => undefined
 }
 const docs = {
   terms: { name: "docs" },

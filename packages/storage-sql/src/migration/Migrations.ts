@@ -56,7 +56,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0045_records": Changes.records,
   "0046_session_files": sessionFiles,
   "0047_file_purposes": filePurposes,
-  "0048_outside_chunks": outsideChunks
+  "0048_outside_chunks": outsideChunks,
+  "0049_caller_tokens": Changes.callerTokens
 }
 
 const table = "bowline_migrations"

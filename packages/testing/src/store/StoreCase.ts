@@ -18,6 +18,7 @@ import type { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import type { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import type { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import type { FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import type { AccountStore } from "@bowline/runtime/unstable/store/AccountStore"
 import type { EffectStore } from "@bowline/runtime/unstable/store/EffectStore"
 import type { FeedbackStore } from "@bowline/runtime/unstable/store/FeedbackStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/unstable/store/PushStore"
@@ -66,6 +67,7 @@ export interface StoreCase {
     | CredentialStore
     | KeyStore
     | LoginStore
+    | AccountStore
     | LeaseTime
   >
 }

@@ -1,4 +1,5 @@
 import type { StoreCase } from "./StoreCase.ts"
+import { accountCases } from "./internal/AccountCases.ts"
 import { inboxCases } from "./internal/InboxCases.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
@@ -34,7 +35,7 @@ import { waitCases } from "./internal/WaitCases.ts"
 export const fileStoreCases: ReadonlyArray<StoreCase> = fileCases
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `ScheduleStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `FileStore`, `KeyStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `ScheduleStore`, `OverviewStore`, `InboxStore`, `SessionStore`, `LeaseStore`, `CredentialStore`, `FileStore`, `KeyStore`, `LoginStore` and `AccountStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -61,6 +62,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...credentialCases,
   ...keyCases,
   ...loginCases,
+  ...accountCases,
   ...sealCases,
   ...spendingCases,
   ...taskCases,

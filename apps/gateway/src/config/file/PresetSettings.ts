@@ -38,7 +38,13 @@ const catalogIssues = (
   environment: Texts
 ) => {
   const asked = { question: "?", agents, mcp_servers: [], tools: [], history: [], metadata: {}, preferences }
-  const rules = { allowsModel: always, allowsHost: always, allowsVariable: always, localTools: [] }
+  const rules = {
+    allowsModel: always,
+    allowsHost: always,
+    allowsVariable: always,
+    localTools: [],
+    notAsCaller: () => undefined
+  }
   const agentNames = new Set(agents.map(({ name }) => name))
   return [
     ...Admission.check(asked, noPreset, rules).map(({ message, path }) => ({ path, expected: message })),

@@ -500,3 +500,13 @@ export const records: Steps = [
     text text not null
   )`
 ]
+
+/** The newest token of each caller who has plans that act as the caller, encrypted. */
+export const callerTokens: Steps = [
+  `create table if not exists caller_tokens (
+    owner text primary key,
+    sealed text not null,
+    expires_at timestamptz(3) not null
+  )`,
+  `create index if not exists caller_tokens_expiry on caller_tokens (expires_at)`
+]

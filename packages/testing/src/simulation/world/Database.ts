@@ -8,6 +8,7 @@ import { type Accepting, InboxStore } from "@bowline/runtime/unstable/store/Inbo
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
+import { AccountStore } from "@bowline/runtime/unstable/store/AccountStore"
 import { KeyStore } from "@bowline/runtime/unstable/store/KeyStore"
 import { type NewFiring, ScheduleStore } from "@bowline/runtime/unstable/store/ScheduleStore"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
@@ -105,6 +106,7 @@ export class Database {
       Context.add(SessionStore, over(get(SessionStore))),
       Context.add(LeaseStore, over(get(LeaseStore))),
       Context.add(CredentialStore, over(this.#credentials())),
+      Context.add(AccountStore, over(get(AccountStore))),
       Context.add(KeyStore, over(get(KeyStore))),
       Context.add(ScheduleStore, over(get(ScheduleStore))),
       Context.add(LoginStore, over(get(LoginStore))),
