@@ -16,13 +16,14 @@ const askedEvery = 5_000
 export const make = Effect.map(CallerTokens, ({ areKept, keep }) => {
   const seen = new LruCache<CallerName, { readonly until: number; readonly askAt: number }>(maxCallers)
   return Effect.fnUntraced(
-    function* (caller: CallerName, token: CallerToken) {
+    function* (token: CallerToken) {
+      const { caller } = token
       if (!areKept) return
       const now = yield* Monotonic.now
       const last = seen.get(caller)
       if (last !== undefined && last.until >= token.until && now < last.askAt) return
       seen.set(caller, { until: token.until, askAt: now + askedEvery })
-      const isKept = yield* keep(caller, token, false)
+      const isKept = yield* keep(token, false)
       if (isKept) seen.set(caller, { until: token.until, askAt: Infinity })
     },
     Effect.ignore({ log: "Warn", message: "storage_failed" })

@@ -112,8 +112,8 @@ export class KnownCallers extends Context.Service<
         if (isIssued(key)) return yield* ofIssued(storedDigest(key))
         if (Option.isNone(tokens) || !isToken(Redacted.value(key))) return Option.none()
         const { groups, until, ...known } = yield* tokens.value.verify(key)
-        const token = { value: key, until }
-        yield* arrived(known.name, token)
+        const token = { caller: known.name, value: key, until }
+        yield* arrived(token)
         return Option.some({ ...known, token, asker: groups.length === 0 ? {} : { groups } })
       })
       return { isOpen: configured.length === 0 && issuers.length === 0, configured, find, ofIssued }

@@ -2,7 +2,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { results, type Script } from "@bowline/testing/unstable/provider/Script"
+import { question, results, type Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -40,7 +40,7 @@ const subjectOf = (headers: Readonly<Record<string, string | undefined>>) => {
 }
 
 /** A gateway that takes the provider's tokens, a peer and an MCP server that are called as the caller. */
-const given = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}, file: object = {}) {
+const given = Effect.fnUntraced(function* (more: Readonly<Record<string, string>> = {}, told: Script = script) {
   const key = yield* newKey("one")
   const provider = yield* serve([key])
   const tool = { name: "find", inputSchema: { type: "object" } }
@@ -66,14 +66,16 @@ const given = Effect.fnUntraced(function* (more: Readonly<Record<string, string>
     auth: { ...auth, audience: "https://rigger.test/" }
   }
   const shop = { name: "shop", url: server.url, auth: { ...auth, audience: "https://shop.test/" } }
-  const issuer = { name: "corp", issuer: provider.issuer, audience }
-  const folder = yield* folderOf({ "gateway.json": JSON.stringify({ auth: { jwt: [issuer] }, ...file }) })
-  const gateway = yield* start(script, {
+  const admin = { claim: "role", equals: "admin" }
+  const issuer = { name: "corp", issuer: provider.issuer, audience, admin }
+  const folder = yield* folderOf({ "gateway.json": JSON.stringify({ auth: { jwt: [issuer] } }) })
+  const gateway = yield* start(told, {
     ...environment,
     BOWLINE_CONFIG: join(folder, "gateway.json"),
     ...more
   })
-  const tokenOf = (sub: string) => sign(key, { iss: provider.issuer, aud: audience, sub, exp: seconds() + 600 })
+  const tokenOf = (sub: string, claims: object = {}) =>
+    sign(key, { iss: provider.issuer, aud: audience, sub, exp: seconds() + 600, ...claims })
   const ask = (token: string, body: object = { agents: [rigger], mcp_servers: [shop] }) =>
     post(`${gateway.url}/plan`, { question: "?", ...body }, { authorization: `Bearer ${token}` })
   return { ...gateway, oidc: provider, peer, called, rigger, shop, tokenOf, ask }
@@ -115,6 +117,27 @@ describe("token_exchange", () => {
       for (const headers of [...toServer, ...toPeer.map(({ headers }) => headers)]) {
         assert.notInclude([...kept, JSON.stringify(plans)].join(), bearerOf(headers))
       }
+    }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+  )
+
+  it.live("acts as the caller of the plan, also where an admin's request has started it", () =>
+    Effect.gen(function* () {
+      const pays: Script = (asked) => {
+        if (results(asked).length > 0 || question(asked) !== "pay") return [say("done")]
+        return [callTool("rigger_pay", { input: "7" })]
+      }
+      const { ask, peer, rigger, tokenOf, url } = yield* given({}, pays)
+      const admin = yield* tokenOf("root", { role: "admin", exp: seconds() + 900 })
+      const { body } = yield* ask(yield* tokenOf("alice"), { agents: [rigger], session_id: "s" })
+      const inbox = `${url}/plans/${String(body["plan_id"])}/inbox`
+      const moved = yield* post(inbox, { type: "text", text: "pay" }, { authorization: `Bearer ${admin}` })
+      assert.deepInclude(moved.body, { moved: true }, moved.text)
+      yield* peer.awaitSeen(({ sends }) => sends.length === 1)
+      const called = (yield* peer.requests.all).filter(({ method }) => method === "POST")
+      assert.deepStrictEqual(
+        called.map(({ headers }) => subjectOf(headers)),
+        [["alice", "https://rigger.test/"]]
+      )
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 

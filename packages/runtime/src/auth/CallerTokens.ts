@@ -19,7 +19,7 @@ export const CallerTokens = Context.Reference<{
   /** Whether tokens are kept at all. */
   readonly areKept: boolean
   /** Keeps a token for the plans of its caller, if they want one, or if it `isWanted` now. Says whether one of the caller is kept. */
-  readonly keep: (caller: CallerName, token: CallerToken, isWanted: boolean) => Effect.Effect<boolean, StorageError>
+  readonly keep: (token: CallerToken, isWanted: boolean) => Effect.Effect<boolean, StorageError>
   /** The newest token of a caller that is valid. */
   readonly newest: (caller: CallerName) => Effect.Effect<Option.Option<Redacted.Redacted>, StorageError>
 }>("@bowline/runtime/auth/CallerTokens", {
@@ -41,7 +41,7 @@ export const layer = Layer.effect(
     if (Option.isNone(key)) return yield* CallerTokens
     return {
       areKept: true,
-      keep: Effect.fnUntraced(function* (caller, { until, value }, isWanted) {
+      keep: Effect.fnUntraced(function* ({ caller, until, value }, isWanted) {
         const sealed = seal(Redacted.value(value), belonging(caller), key.value)
         return yield* store.keepToken(caller, { sealed, until, now: yield* Clock.currentTimeMillis }, isWanted)
       }),

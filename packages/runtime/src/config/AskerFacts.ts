@@ -1,3 +1,4 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Asker } from "@bowline/domain/unstable/caller/IssuedKey"
 import { Context, type Redacted } from "effect"
 
@@ -9,8 +10,9 @@ export const AskerFacts = Context.Reference<typeof Asker.Type>("@bowline/runtime
   defaultValue: () => ({})
 })
 
-/** A token of an identity provider, until when it is valid: milliseconds since 1970. */
+/** A token of an identity provider: whose it is, and until when it is valid, in milliseconds since 1970. */
 export interface CallerToken {
+  readonly caller: CallerName
   readonly value: Redacted.Redacted
   readonly until: number
 }

@@ -187,10 +187,10 @@ export class NewPlans extends Context.Service<
           ? Effect.void
           : FiberSet.run(starts, Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }])))
 
-      /** The plan may need it long after its caller has gone. */
+      /** The plan may need it long after its caller has gone. Somebody else, such as an admin, may have come with the request that starts it. */
       const keepToken = Effect.fnUntraced(function* (caller: CallerName, preset: Presets.Preset, request: PlanRequest) {
         const token = yield* ArrivedToken
-        if (token !== undefined && Presets.actsForCaller(preset, request)) yield* tokens.keep(caller, token, true)
+        if (token?.caller === caller && Presets.actsForCaller(preset, request)) yield* tokens.keep(token, true)
       })
 
       const start = Effect.fnUntraced(function* (given: Asked) {
