@@ -35,6 +35,18 @@ const mapOf = (source, mappings) => ({ version: 3, sources: [source], names: [],
 /** Since the columns are the same, a map of the lines is enough. */
 const mappingsOf = (code) => `AAAA${";AACA".repeat(code.split("\n").length - 1)}`
 
+/** The types that an app can reach: those of the modules that it can import, and of what these name. */
+const typesOf = (folder) => {
+  const { publishConfig } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))
+  const reached = new Set(Object.values(publishConfig?.exports ?? {}).map(({ types }) => join(folder, types)))
+  for (const path of reached) {
+    for (const [, request] of readFileSync(path, "utf8").matchAll(/["'](\.{1,2}\/[^"']+)\.[jt]s["']/g)) {
+      reached.add(join(dirname(path), `${request}.d.ts`))
+    }
+  }
+  return reached
+}
+
 const write = (folder, source) => {
   const path = join(folder, "dist", source.replace(/\.ts$/, ".js"))
   const name = path.slice(dirname(path).length + 1)
@@ -50,6 +62,8 @@ const finish = (one) => {
   rmSync(dist, { recursive: true, force: true })
   mkdirSync(dist, { recursive: true })
   renameSync(join(compiled, relative(root, src)), dist)
+  const types = typesOf(folder)
+  for (const file of globSync("**/*.d.ts", { cwd: dist })) if (!types.has(join(dist, file))) rmSync(join(dist, file))
   for (const file of globSync("**/*.*", { cwd: src })) {
     if (file.endsWith(".ts")) write(folder, file)
     else cpSync(join(src, file), join(dist, file))
