@@ -76,6 +76,8 @@ describeInBrowser("a plan that was watched, and is opened again", () => {
           if (becomes === "aborted") await bowline.plans.cancel(id)
           await page.locator(".plan-head .state").getByText(shown).waitFor()
           if (shown === "waits for an answer") await page.getByRole("article", { name: "Result of pay" }).waitFor()
+          // The code of the details comes when they are shown first.
+          await expect.poll(() => page.getByText("Loading…").count()).toBe(0)
           await page.mouse.move(0, 0)
           await page.evaluate(() => document.activeElement instanceof HTMLElement && document.activeElement.blur())
           const live = await seen(page)

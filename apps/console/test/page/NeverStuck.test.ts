@@ -64,7 +64,7 @@ describeInBrowser("a page whose gateway is in trouble", () => {
       Effect.gen(function* () {
         const { url } = yield* Halting
         const { context, faults, openTab } = yield* openBrowser(url)
-        const code = "**/assets/SessionsPage-*.js"
+        const code = "**/assets/pages-*.js"
         yield* Effect.promise(() => context.route(code, (route) => route.abort()))
         const page = yield* openTab("/sessions")
         yield* Effect.promise(async () => {

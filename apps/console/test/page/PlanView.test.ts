@@ -215,7 +215,7 @@ describeInBrowser("the view of a plan", () => {
           // One that does not end, which somebody cancels.
           await page.route("**/files", () => undefined)
           const pick = page.getByLabel("Files", { exact: true })
-          await pick.setInputFiles({ ...text, name: "late.txt" })
+          await pick.setInputFiles({ ...text, name: "late.txt", buffer: Buffer.from("too late") })
           await page.getByLabel("Question").fill("What is this?")
           await page.keyboard.press("Control+Enter")
           await page.getByRole("alert").getByText("late.txt is still being uploaded.").waitFor()
@@ -272,12 +272,6 @@ describeInBrowser("the view of a plan", () => {
         })
         assert.deepStrictEqual(yield* findBarriers(page), [])
         yield* Effect.promise(async () => {
-          const asked = page.url()
-          await page.getByLabel("Files", { exact: true }).setInputFiles(text)
-          await attached.getByText("stored").waitFor()
-          await page.getByRole("button", { name: "Ask on" }).click()
-          await page.waitForURL((to) => to.href !== asked)
-          await shown.getByText("knots.txt").waitFor()
           await page.locator(".facts a[href^='/sessions/']").click()
           await isDrawn("dropped.png")
         })
