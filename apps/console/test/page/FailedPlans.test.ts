@@ -176,7 +176,7 @@ describeInBrowser("a failed plan", () => {
             if (row !== undefined) {
               const shown = page.locator(".line[aria-selected=true]")
               await expect.poll(() => shown.locator(".label").textContent()).toMatch(row)
-              await expect.poll(() => isInView(page, ".line[aria-selected=true]")).toBe(true)
+              assert.isTrue(await isInView(page, ".line[aria-selected=true]"), "the row")
               await page.getByLabel("Details of the selected row").waitFor()
             }
             // Nothing is green in what failed, and what failed has its sign.
