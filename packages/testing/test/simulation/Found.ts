@@ -341,5 +341,41 @@ export const found: Readonly<Record<string, Scenario>> = {
       { _tag: "Peer", key: "p0/7.5", does: { _tag: "Late", ms: 13_807 } },
       { _tag: "Partition", at: 7_165, replica: 0, ms: 21_428 }
     ]
+  },
+  "a parked plan is unread to a process that hears nothing of a reader elsewhere": {
+    seed: 2_050_011_386,
+    replicas: 2,
+    parkAfterMs: 741,
+    plans: [
+      {
+        ...plainPlan,
+        at: 1_204,
+        replica: 1,
+        onDisconnect: "cancel",
+        steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/9.0", tool: "page", ms: 0 }] }, ...plainPlan.steps],
+        acts: [
+          { _tag: "AskAgain", at: 60, replica: 0 },
+          { _tag: "Leave", at: 3_668 }
+        ],
+        waitMs: 10_429
+      }
+    ],
+    faults: [{ _tag: "Notices", at: 6_027, replica: 1, ms: 4_769, become: "lost" }]
+  },
+  "a call whose peer had not named it before the kill has its whole time again": {
+    seed: 2_050_020_562,
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        toolTimeoutMs: 27_768,
+        hasKey: false,
+        steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "one_again", ms: 1 }] }, ...plainPlan.steps]
+      }
+    ],
+    faults: [
+      { _tag: "Peer", key: "p0/0.0", does: { _tag: "Late", ms: 13_454 } },
+      { _tag: "Kill", at: 22, replica: 0, tasks: 0, backMs: 120 }
+    ]
   }
 }

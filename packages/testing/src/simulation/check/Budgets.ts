@@ -8,8 +8,8 @@ import { isReset, isSteered, usageWithin } from "./Spending.ts"
 /** How long a replica may take to store what an attempt has used, in milliseconds. */
 const storedWithin = 2_000
 
-/** How much more than the estimate of a prompt its provider may report. */
-const estimateMargin = 1.1
+/** How much more than the estimate of a prompt its provider may report: an estimate is never less than the truth by more than 15 %. */
+const estimateMargin = 1.15
 
 /** The first request of each step, in order. A retry, a continuation and a process that takes over ask with the same results. */
 export const stepsOf = ({ attempts }: Observed, { name }: ObservedPlan): ReadonlyArray<ObservedAttempt> => {

@@ -33,8 +33,8 @@ interface Ended {
   readonly code: string | undefined
   readonly began: Moment
   readonly ended: Moment
-  /** Whether its peer had named its task: whoever takes the plan over goes on with it. */
-  readonly isNamed: boolean
+  /** When its peer had named its task: whoever takes the plan over behind that goes on with it. */
+  readonly named: number
 }
 
 const keyIn = (input: unknown): string => /\\?"key\\?":\\?"([^"\\]+)/.exec(JSON.stringify(input))?.[1] ?? ""
@@ -43,14 +43,16 @@ const keyIn = (input: unknown): string => /\\?"key\\?":\\?"([^"\\]+)/.exec(JSON.
 const endedOf = ({ commits }: Observed, { plan }: ObservedPlan): ReadonlyArray<Ended> => {
   const started = new Map<TaskId, Pick<Ended, "began" | "key" | "tool">>()
   const ended = new Map<TaskId, Ended>()
-  const named = new Set<TaskId>()
+  const named = new Map<TaskId, number>()
   for (const { at, changes, order, plan_id } of commits) {
     if (plan_id !== plan.plan_id) continue
     for (const change of changes) {
       if (change._tag === "TaskStarted" && !started.has(change.task_id)) {
         started.set(change.task_id, { began: { at, order }, key: keyIn(change.input), tool: change.tool })
       }
-      if (change._tag === "TaskAccepted" && change.remote_task_id !== null) named.add(change.task_id)
+      if (change._tag === "TaskAccepted" && change.remote_task_id !== null && !named.has(change.task_id)) {
+        named.set(change.task_id, order)
+      }
       if (change._tag !== "TaskFinished" || ended.has(change.task_id)) continue
       const { error, result, state, task_id } = change
       const start = started.get(task_id)
@@ -62,7 +64,7 @@ const endedOf = ({ commits }: Observed, { plan }: ObservedPlan): ReadonlyArray<E
           result,
           code: error?.code,
           ended: { at, order },
-          isNamed: named.has(task_id)
+          named: named.get(task_id) ?? Infinity
         })
       }
     }
@@ -230,7 +232,7 @@ const isSlowWorld = ({ faults }: Observed): boolean =>
 
 /** A call ends within its time, or a little later where another process has resumed it. */
 const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): ReadonlyArray<string> => {
-  const { began, ended, isNamed, key } = call
+  const { began, ended, key, named: namedAt } = call
   if (isOfClient(call)) {
     const [wait] = waitsOf(observed, call)
     // A call that does the same may have to end first.
@@ -247,6 +249,7 @@ const inItsTime = (observed: Observed, plan: ObservedPlan, call: Ended): Readonl
   )
   // By a clock that was set meanwhile, a call may have begun just now.
   const isSet = observed.faults.some(({ fault, from }) => fault._tag === "ClockStep" && from <= ended.at)
+  const isNamed = taken !== undefined && namedAt < taken.order
   const look = isNamed && !isSet ? Math.min(lastLook, limit) : limit
   const resumed = taken === undefined ? 0 : taken.at - began.at + preparing + look
   const most = Math.max(limit, resumed) + slack

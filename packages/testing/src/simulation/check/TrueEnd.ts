@@ -9,12 +9,21 @@ import { isTrueFailure } from "./TrueFailure.ts"
 const isConnected = ({ began, ended }: ObservedReader, order: number): boolean =>
   began.order < order && (ended === undefined || ended.order > order)
 
+const wasParked = ({ commits }: Observed, { plan }: ObservedPlan): boolean =>
+  commits.some(({ changes, plan_id }) => plan_id === plan.plan_id && changes.some(({ _tag }) => _tag === "Parked"))
+
 /** Somebody left at some time, and then nobody was there; or nobody came to a plan that was taken over. */
 const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boolean => {
   const readers = observed.readers.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
+  const departures = readers.flatMap((reader) => {
+    const { ended, replica } = reader
+    return ended !== undefined && ended.order < end.order ? [{ ...ended, replica }] : []
+  })
+  // Whoever had a reader asks the others who reads a parked plan.
+  const asking = wasParked(observed, plan) ? departures.map(({ replica }) => replica) : []
   // Nobody tells, or hears, of a reader at another replica while one of the two is cut off.
   const isKnown = ({ replica, began }: ObservedReader) =>
-    Array.from(new Set([replica, end.replica])).every(
+    Array.from(new Set([replica, end.replica, ...asking])).every(
       (name) =>
         !wasHindered(observed, name, began.at, end.at) &&
         !observed.replicas.some((one) => one.replica === name && one.deaf.some(({ from }) => from < end.at))
@@ -27,7 +36,6 @@ const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boo
   }
   const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
-  const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
   const { config, takeOvers } = observed
   const isUnread = takeOvers.some(
     ({ at, plan_id }) => plan_id === plan.plan.plan_id && at + Duration.toMillis(config.takeoverGrace) <= end.at
