@@ -57,7 +57,11 @@ export type PeerErrorReason =
  *   reason._tag === "circuit_open" ? reason.retryAfterMs : undefined
  * ```
  */
-export class PeerError extends Data.TaggedError("PeerError")<{ readonly reason: PeerErrorReason }> {
+export class PeerError extends Data.TaggedError("PeerError")<{
+  readonly reason: PeerErrorReason
+  /** The call had arrived before: a later request of it has failed, such as a question for its task. */
+  readonly isTaken?: boolean
+}> {
   override get message(): string {
     return this.reason.message
   }

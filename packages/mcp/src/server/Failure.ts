@@ -20,13 +20,21 @@ export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   readonly isSessionGone: boolean
   /** The server does not speak the revision of the protocol. */
   readonly isOtherRevision: boolean
+  /** The server has taken the call before: whatever has failed since, the call is not made again. */
+  readonly isTaken?: boolean
 }> {
   static of(reason: PeerErrorReason): ServerFailure {
     return new ServerFailure({ reason, isSessionGone: false, isOtherRevision: false })
   }
 
+  /** The failure of a later request of a call that the server has taken. */
+  get taken(): ServerFailure {
+    const { isOtherRevision, reason } = this
+    return new ServerFailure({ reason, isOtherRevision, isSessionGone: false, isTaken: true })
+  }
+
   get asPeerError(): PeerError {
-    return new PeerError({ reason: this.reason })
+    return new PeerError({ reason: this.reason, ...(this.isTaken === true && { isTaken: true }) })
   }
 }
 

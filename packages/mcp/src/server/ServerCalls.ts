@@ -155,10 +155,13 @@ export class ServerCalls {
     const { way } = pending
     switch (way._tag) {
       case "Retry":
-        return calling.request({
-          ...(pending.asks.length > 0 && { inputResponses: answers }),
-          ...(way.state !== undefined && { requestState: way.state })
-        })
+        return Effect.mapError(
+          calling.request({
+            ...(pending.asks.length > 0 && { inputResponses: answers }),
+            ...(way.state !== undefined && { requestState: way.state })
+          }),
+          ({ taken }) => taken
+        )
       case "Again": {
         const isAccepted = Object.values(answers).every(({ action }) => action === "accept")
         return isAccepted ? calling.request({}) : Effect.succeed(declined)
@@ -186,9 +189,13 @@ export class ServerCalls {
     told: ReadonlyArray<string>,
     { call: { answer, input }, onStatus }: Calling
   ): Effect.fn.Return<Said, ServerFailure> {
-    const { client, tasks } = this.#parts
+    const { client, options, tasks } = this.#parts
     const { taskId } = task
     const now = yield* tasks.follow(task, told, onStatus)
+    if (now.status === "cancelled") {
+      const { statusMessage = "The server has cancelled the task" } = now
+      return over("canceled", options.redaction.text(statusMessage).toWellFormed())
+    }
     if (now.status !== "input_required") return toSaid(yield* tasks.resultOf(now))
     const leave = Effect.sync(() => tasks.cancel(taskId))
     if (answer !== undefined && client.getProtocolEra() === "legacy") {

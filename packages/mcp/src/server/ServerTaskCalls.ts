@@ -48,16 +48,12 @@ export const carryTasks = (transport: Transport): void => {
 export const taskIn = ({ _meta }: CallToolResult): Option.Option<ServerTask> =>
   Option.map(Carried(_meta), (carried) => carried[taskKey])
 
-const cancelled = ({ statusMessage = "The server has cancelled the task" }: ServerTask): CallToolResult => ({
-  isError: true,
-  content: [{ type: "text", text: statusMessage }]
-})
-
-const notAResult = ServerFailure.of(new Protocol({ message: "The result of the server's task is not one of a tool" }))
-
 /** The server has taken the call: whatever it answers about the task, the call is not made again. */
-const taken = ({ isOtherRevision, reason }: ServerFailure) =>
-  new ServerFailure({ reason, isOtherRevision, isSessionGone: false })
+const taken = (failure: ServerFailure): ServerFailure => failure.taken
+
+const notAResult = ServerFailure.of(
+  new Protocol({ message: "The result of the server's task is not one of a tool" })
+).taken
 
 /** Whether a task asks something that it was not told before, or does not ask. */
 const hasNews = ({ inputRequests, status }: ServerTask, told: ReadonlyArray<string>): boolean => {
@@ -138,9 +134,8 @@ export class ServerTaskCalls {
     )
   }
 
-  /** The result of a task that has ended. */
-  resultOf({ error, result, status, ...task }: ServerTask): Effect.Effect<CallToolResult, ServerFailure> {
-    if (status === "cancelled") return Effect.succeed(cancelled({ status, ...task }))
+  /** The result of a task that has ended, and that nobody has cancelled. */
+  resultOf({ error, result, taskId }: ServerTask): Effect.Effect<CallToolResult, ServerFailure> {
     if (error !== undefined) {
       // As an answer to the call: so it is redacted as one.
       return Effect.mapError(
@@ -148,7 +143,7 @@ export class ServerTaskCalls {
         taken
       )
     }
-    if (result === undefined) return this.fetchResult(task.taskId)
+    if (result === undefined) return this.fetchResult(taskId)
     return Effect.flatMap(
       Effect.promise(async () => specTypeSchemas.CallToolResult["~standard"].validate(result)),
       (read) => (read.issues === undefined ? Effect.succeed(read.value) : Effect.fail(notAResult))

@@ -55,8 +55,11 @@ export interface McpAnswer {
 
 /** What a call gave: texts, with the links beside them in words, the files and where links lead, and the structured content, if there is any. */
 export interface McpResult {
-  /** `input-required`: the server asks the caller for something before it goes on. `timed-out`: it has asked, and nobody has answered in time. */
-  readonly state: "completed" | "failed" | "input-required" | "timed-out"
+  /**
+   * `canceled`: the server has cancelled the task that it has made of the call. `input-required`: it asks the caller for something before it goes on. `timed-out`: it has
+   * asked, and nobody has answered in time.
+   */
+  readonly state: "completed" | "failed" | "canceled" | "input-required" | "timed-out"
   readonly text: string
   readonly structured: Schema.Json | undefined
   readonly files?: ReadonlyArray<ReceivedFile>

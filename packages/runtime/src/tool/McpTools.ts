@@ -24,10 +24,10 @@ export const nameOf = (server: ServerTerms, { name }: McpTool): string => ToolNa
 /** Says what is wrong with the structured content of a result, if anything. */
 export type CheckOutput = (tool: string, schema: JsonSchema, output: Schema.Json) => Effect.Effect<string | undefined>
 
-const fromError = ({ reason }: PeerError): ToolResult => ({
+const fromError = ({ isTaken = false, reason }: PeerError): ToolResult => ({
   state: "failed",
   content: reason.message,
-  ...(isUnsent(reason) && { isUnsent: true }),
+  ...(!isTaken && isUnsent(reason) && { isUnsent: true }),
   error: { code: reason._tag, message: reason.message }
 })
 
@@ -44,6 +44,8 @@ const fromResult = (result: McpResult, { fetch_files }: ServerTerms): ToolResult
       return { state: "completed", content, ...files }
     case "failed":
       return { state: "failed", content, ...files, error: { code: "tool_failed", message: excerpt(content) } }
+    case "canceled":
+      return { state: "canceled", content, error: { code: "task_failed", message: excerpt(content) } }
     case "timed-out":
       return expired
     case "input-required": {
