@@ -61,10 +61,14 @@ export const keyOf = (
 const saidToFail: ReadonlySet<string> = new Set(["task_failed", "tool_failed"])
 
 /** What a call has done that ended so. `isKnown`: it may have arrived, whatever failed then: its peer has named its task, or another process has made it before. */
-export const endOf = ({ error, isUnsent = false, state }: ToolResult, isKnown: boolean): EffectEnd => {
+export const endOf = (
+  { error, isBroken = false, isUnsent = false, state }: ToolResult,
+  isKnown: boolean
+): EffectEnd => {
   if (state === "completed") return "done"
   if (isUnsent && !isKnown) return "none"
-  const isTold = (state === "failed" || state === "rejected") && error !== undefined && saidToFail.has(error.code)
+  const isTold =
+    !isBroken && (state === "failed" || state === "rejected") && error !== undefined && saidToFail.has(error.code)
   return isTold ? "none" : "unknown"
 }
 

@@ -1,6 +1,6 @@
 import type { ToolEffect } from "@bowline/domain/tool/TaskState"
 import { Cause, Context, Effect, Layer, Option, Schema, Stream } from "effect"
-import { Tool as AiTool, type Toolkit } from "effect/ai"
+import { Tool as AiTool, Toolkit } from "effect/ai"
 import type { JsonSchema, Tool, ToolResult } from "./Tool.ts"
 
 export type { Tool }
@@ -33,9 +33,11 @@ export const Effects = Context.Reference<ToolEffect | undefined>("@bowline/runti
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""))
 
-const failed = (message: string): ToolResult => ({
+/** `origin`: what has failed. After a defect, or with a result that its schema does not take, the handler may have done what it was to do. */
+const failed = (message: string, origin: AiTool.FailureOrigin): ToolResult => ({
   state: "failed",
   content: message,
+  ...(origin === "result" && { isBroken: true }),
   error: { code: "tool_failed", message }
 })
 
@@ -71,14 +73,19 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   identify: Effect.succeed(null),
   call: ({ input, taskId }) =>
     Effect.gen(function* () {
-      if (!isEncoded<AiTool.ParametersEncoded<Tools[string]>>(input)) return failed("The input is not an object")
+      if (!isEncoded<AiTool.ParametersEncoded<Tools[string]>>(input))
+        return failed("The input is not an object", "parameters")
       const results = yield* toolkit.handle(name, input, taskId)
       const last = yield* Stream.runLast(results)
-      if (Option.isNone(last)) return failed("The tool gave no result")
+      if (Option.isNone(last)) return failed("The tool gave no result", "result")
       const text = asText(last.value.encodedResult)
-      return last.value.isFailure ? failed(text) : { state: "completed" as const, content: text }
+      const { failureOrigin = "result", isFailure } = last.value
+      return isFailure ? failed(text, failureOrigin) : { state: "completed" as const, content: text }
     }).pipe(
-      Effect.catchCause((cause) => Effect.as(Effect.logWarning("local_tool_failed", cause), failed(messageOf(cause)))),
+      Effect.catchCause((cause) => {
+        const origin = Context.get(Cause.annotations(cause), Toolkit.FailureOrigin)
+        return Effect.as(Effect.logWarning("local_tool_failed", cause), failed(messageOf(cause), origin))
+      }),
       Effect.provideContext(context)
     )
 })

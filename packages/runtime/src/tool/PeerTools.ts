@@ -34,10 +34,13 @@ const errorText = (reason: PeerErrorReason): string => {
   return reason.message
 }
 
-/** Whether a call that failed so was never sent: its connection was refused, or we did not let it leave. */
+/** Reasons of ours for which a call does not leave. */
+const keptBack: ReadonlySet<PeerErrorReason["_tag"]> = new Set(["egress_denied", "circuit_open", "account_required"])
+
+/** Whether a request that failed so was never sent: its connection was refused, there were no credentials for it, or we did not let it leave. */
 export const isUnsent = (reason: PeerErrorReason): boolean => {
   if (reason._tag === "unreachable") return reason.code === "ECONNREFUSED"
-  return reason._tag === "egress_denied" || reason._tag === "circuit_open"
+  return keptBack.has(reason._tag) || (reason._tag === "auth" && reason.status === undefined)
 }
 
 const fromError = ({ reason }: PeerError): ToolResult => ({

@@ -23,6 +23,8 @@ export interface ToolResult {
   readonly error?: TaskError
   /** Whether the request that would have made the call was never sent. */
   readonly isUnsent?: boolean
+  /** It has failed, but the tool has not said so: nobody knows what it has done. */
+  readonly isBroken?: boolean
   /** The earlier call whose result it is: this one was not made. */
   readonly repeat_of?: TaskId
 }

@@ -85,3 +85,42 @@ it.effect("a tool of the app that says what its effect is does it once, whatever
     )
   )
 })
+
+it.effect("a tool of the app that dies, or gives what its schema does not take, may have had its effect", () => {
+  const charged: Array<string> = []
+  const parameters = Schema.Struct({ order: Schema.String })
+  const effect = { key: "arguments", scope: "caller" } as const
+  const shop = Toolkit.make(
+    Tool.make("charge", { parameters, success: Schema.Int, failure: Schema.String, failureMode: "return" }).annotate(
+      LocalTools.Effects,
+      effect
+    )
+  )
+  const ends = [Effect.fail("no money"), Effect.die(new Error("broken")), Effect.succeed(0.5)]
+  const charge = shop.toLayer({
+    charge: ({ order }) =>
+      Effect.suspend(() => {
+        charged.push(order)
+        return ends[charged.length - 1] ?? Effect.succeed(1)
+      })
+  })
+  const asked = (order: string) => [callTool("charge", { order })]
+  const script = [asked("refused"), asked("refused"), asked("wrong"), asked("wrong"), [say("done")]]
+  return Effect.gen(function* () {
+    const body = { question: "?", preferences: { approval: "never" } }
+    const events = yield* readAll((yield* post(body)).frames)
+    assert.deepStrictEqual(
+      all(events, "task.finished").map(({ error, state }) => [state, error?.code]),
+      [
+        ["failed", "tool_failed"],
+        ["failed", "tool_failed"],
+        ["failed", "tool_failed"],
+        ["rejected", "effect_unknown"]
+      ]
+    )
+    assert.deepStrictEqual(charged, ["refused", "refused", "wrong"])
+  }).pipe(
+    Effect.provide(layer({ script }).pipe(Layer.provide(LocalTools.layer(shop).pipe(Layer.provide(charge))))),
+    Effect.scoped
+  )
+})
