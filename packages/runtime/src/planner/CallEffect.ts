@@ -164,7 +164,7 @@ export const whyUnknown = ({ at, plan_id, task_id }: EffectClaim): string =>
 const repeated = ({ at, plan_id, result, task_id }: EffectClaim): ToolResult => ({
   state: "completed",
   content: result ?? "",
-  note: `It was not done again: it was done at ${at} by ${plan_id}.${result === null ? " What it returned is no longer stored." : ""}`,
+  note: `It was not done again: it was done at ${at} by ${plan_id}.${result === null ? " What it returned is not known." : ""}`,
   repeat_of: task_id
 })
 

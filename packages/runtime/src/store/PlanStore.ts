@@ -120,7 +120,7 @@ interface NewClaim {
   readonly expires_at: string
 }
 
-/** Whose an effect is. `result` is what the call returned, as long as its session is stored, and the remote ids are those of its peer's task. */
+/** Whose an effect is. `result` is what the call returned if it has completed, as long as its session is stored, and the remote ids are those of its peer's task. */
 export interface EffectClaim extends RemoteIds {
   readonly task_id: TaskId
   readonly plan_id: PlanId

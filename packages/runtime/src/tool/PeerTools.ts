@@ -114,10 +114,10 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
   const { name } = described
 
   /** Keeps a task that the peer has handed back for the next call. */
-  const leave = (result: ToolResult, task: RemoteIds): ToolResult => {
+  const leave = (result: ToolResult, task: RemoteIds, hasEffect: boolean): ToolResult => {
     if (!handedBack.has(result.state) || task.taskId === null) return result
     left.leave(agent, skill, task)
-    const next = skill.effect === undefined ? `the next call of ${name}` : `a call of ${name} that is to do the same`
+    const next = !hasEffect ? `the next call of ${name}` : `a call of ${name} that is to do the same`
     return { ...result, note: `The task is not over: ${next} continues it.` }
   }
 
@@ -159,7 +159,7 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
           .pipe(
             Effect.map((result) => {
               const ended = fromResult(result, skill)
-              return isInquiry ? ended : leave(ended, accepted)
+              return isInquiry ? ended : leave(ended, accepted, call.idempotencyKey !== undefined)
             }),
             Effect.catchTag("PeerError", (error) =>
               Effect.sync(() => {

@@ -174,6 +174,10 @@ describe("a call that has an effect", () => {
         yield* pass("1 second")
         assert.deepInclude(single(yield* Fiber.join(reader), "task.finished"), { state: "rejected" })
         assert.strictEqual((yield* finish()).first.repeat_of, before)
+        // The repetition tells what somebody has said, and not what nobody knew before.
+        const [results] = yield* lastResults
+        assert.match(results ?? "", /It was not done again: it was done at .*What it returned is not known\.$/)
+        assert.notInclude(results ?? "", "is unknown")
         assert.lengthOf(paid, 1)
       })
     )
@@ -363,6 +367,19 @@ describe("a call that has an effect", () => {
       ),
       Effect.scoped
     )
+  })
+
+  it.effect("leaves a task that its peer asks something to a call that is to do the same, and tells the model", () => {
+    const bank = counting("asks")
+    bank.answers.push("asks")
+    const skills = [{ id: "pay", input_schema: schema }]
+    const config = { effectOf: () => ({ key: ["/order"], scope: "caller" }) as const }
+    const script = [[pay("7")], [say("done")]]
+    return Effect.gen(function* () {
+      yield* finish({ agents: [{ ...bob, skills }] })
+      const [results] = yield* lastResults
+      assert.match(results ?? "", /a call of bob_pay that is to do the same continues it\.$/)
+    }).pipe(Effect.provide(layer({ script, peers: bank.peers, config }).pipe(Layer.provide(checks))), Effect.scoped)
   })
 
   it.effect("is invalid without a place of its key", () => {

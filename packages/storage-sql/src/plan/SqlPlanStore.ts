@@ -186,7 +186,8 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
     batch.length === 0 ? Effect.succeed(new Map()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
   claimOf: (owner, key) =>
     withDeadline(sql<Omit<EffectClaim, "at"> & { readonly at: Date }>`
-select e.task_id, e.plan_id, e.claimed_at as at, t.result, t.remote_task_id as "taskId", t.remote_context_id as "contextId",
+select e.task_id, e.plan_id, e.claimed_at as at, case when t.state = 'completed' then t.result end as result,
+  t.remote_task_id as "taskId", t.remote_context_id as "contextId",
   ${sql.literal(effectState)} as state
 from effects e
 left join tasks t on t.plan_id = e.plan_id and t.id = e.task_id

@@ -151,7 +151,7 @@ export class Memory {
       plan_id,
       at,
       state: this.stateOf(claim),
-      result: task?.result ?? null,
+      result: task?.state === "completed" ? task.result : null,
       taskId: task?.remote_task_id ?? null,
       contextId: task?.remote_context_id ?? null
     }

@@ -27,8 +27,12 @@ const claimed = (task_id: TaskId, key: string, given: Partial<Claimed> = {}): Re
   }
 ]
 
-const finished = (task_id: TaskId, effect?: "done" | "none" | "unknown"): ReadonlyArray<PlanChange> => [
-  { _tag: "TaskFinished", task_id, state: "completed", result: "paid", error: null, at: Given.later },
+const finished = (
+  task_id: TaskId,
+  effect?: "done" | "none" | "unknown",
+  state: "completed" | "timed-out" = "completed"
+): ReadonlyArray<PlanChange> => [
+  { _tag: "TaskFinished", task_id, state, result: "paid", error: null, at: Given.later },
   ...(effect === undefined ? [] : [{ _tag: "EffectEnded" as const, task_id, state: effect }])
 ]
 
@@ -136,7 +140,8 @@ export const effectCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "keeps the effect of a call that has done it, and gives one that did nothing to the next call",
+    title:
+      "keeps the effect of a call that has done it, with what it returned if it has completed, and gives one that did nothing to the next call",
     test: Effect.gen(function* () {
       const owner = yield* Given.newOwner
       const first = yield* claim(owner, "a")
@@ -147,6 +152,16 @@ export const effectCases: ReadonlyArray<StoreCase> = [
       yield* claim(owner, "a")
       const { result, state, task_id } = (yield* claimOf(owner, "a")) ?? {}
       assert.deepEqual({ result, state, task_id }, { result: "paid", state: "done", task_id: second.task_id })
+      const late = yield* claim(owner, "b")
+      const changes = finished(late.task_id, "unknown", "timed-out")
+      yield* Given.write(late.held, changes, [Given.row(3, "task.finished")])
+      yield* Given.write(
+        late.held,
+        [{ _tag: "EffectEnded", task_id: late.task_id, state: "done" }],
+        [Given.row(4, "step")]
+      )
+      const told = yield* claimOf(owner, "b")
+      assert.deepEqual({ result: told?.result, state: told?.state }, { result: null, state: "done" })
     })
   },
   {
