@@ -10,10 +10,10 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { EffectClaim, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import * as ApprovalRule from "./ApprovalRule.ts"
 import * as CallEffect from "./CallEffect.ts"
+import { isOwn } from "./DeclaredTools.ts"
 import type { Wait } from "./PlanInbox.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { Prepared } from "./PreparedCalls.ts"
-import { isOwn } from "./RecordedTools.ts"
 import { limitOf } from "./ToolCalls.ts"
 
 type Ready = Extract<Prepared, { readonly _tag: "Ready" }>

@@ -1,6 +1,6 @@
 import type { Message } from "@bowline/domain/session/Message"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Effect, Option, Schema } from "effect"
+import { toolName as fileTool } from "../tool/FileTool.ts"
 import type { JsonSchema, Tool, ToolResult } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import { sourceOf, ToolSearch } from "../tool/ToolSearch.ts"
@@ -34,9 +34,6 @@ const Query = Schema.Struct({
   limit: Schema.optionalKey(Schema.Int)
 })
 const decodeQuery = Schema.decodeUnknownOption(Query)
-
-const Found = Schema.fromJsonString(Schema.Struct({ tools: Schema.Array(Schema.Struct({ name: Schema.String })) }))
-const decodeFound = Schema.decodeUnknownOption(Found)
 
 /** Where the tools of a plan come from, and how many there are, for the prompt. */
 export interface Source {
@@ -122,21 +119,18 @@ export class DeclaredTools {
     this.#search = undefined
   }
 
-  /** Keeps what was called in these messages of the session, the oldest first, and what was found in those of this plan. */
+  /** Keeps what was called in these messages of the session, the oldest first, and in those of this plan what texts name, and what was found: it searches once more. */
   remember(messages: ReadonlyArray<Message>, plan_id: string): void {
-    const searches = new Set<TaskId>()
-    for (const { parts, plan_id: of } of messages) {
+    for (const { parts, plan_id: of, role } of messages) {
       for (const part of parts) {
         if (part.type === "tool_call") this.#keep(part.tool)
-        if (part.type === "tool_call" && part.tool === toolName && of === plan_id) searches.add(part.task_id)
-        if (part.type === "tool_result" && searches.has(part.task_id)) this.#recall(part.content)
+        if (of !== plan_id) continue
+        if (role === "user" && part.type === "text") this.readNames(part.text)
+        // What it gave may have been too long for the history.
+        if (part.type === "tool_call" && part.tool === toolName)
+          this.#find(Option.getOrUndefined(decodeQuery(part.input)))
       }
     }
-  }
-
-  #recall(result: string): void {
-    const found = decodeFound(result)
-    if (Option.isSome(found)) for (const { name } of found.value.tools.toReversed()) this.#declare(this.#found, name)
   }
 
   /** Keeps what this text of the user names: by the name of the tool, or by the one that its server gives it. */
@@ -215,6 +209,6 @@ export class DeclaredTools {
   }
 }
 
-/** Whether the gateway itself brings the tool: it is always declared. */
-const isOwn = ({ agent, kind, name }: Tool): boolean =>
-  kind === "recipe" || (kind === "local" && agent === null && (name === toolName || name === waitTool))
+/** Whether the gateway itself brings the tool: it is always declared, and its calls reach nothing outside. */
+export const isOwn = ({ kind, name }: Pick<Tool, "kind" | "name">): boolean =>
+  kind === "recipe" || (kind === "local" && [fileTool, toolName, waitTool].includes(name))

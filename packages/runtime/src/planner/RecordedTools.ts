@@ -13,9 +13,8 @@ import { type EventRow, toFrames } from "../store/EventRow.ts"
 import type { PlanStore, RecordedCall } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
-import { toolName as fileTool } from "../tool/FileTool.ts"
 import { toolName as waitTool } from "../tool/WaitTool.ts"
-import { toolName as findTools } from "./DeclaredTools.ts"
+import { isOwn } from "./DeclaredTools.ts"
 
 const lost = new PeerError({
   reason: new Unreachable({ message: "It is not on record what it has told: a fork with recorded calls asks nobody" })
@@ -23,10 +22,6 @@ const lost = new PeerError({
 
 /** What this version has recorded is what it reads: it was told, or why it was not. */
 const isTold = <A extends object>(told: object): told is A => !("error" in told)
-
-/** Tools of the gateway itself: their calls reach nothing outside. */
-export const isOwn = ({ kind, name }: Pick<Tool, "kind" | "name">): boolean =>
-  kind === "recipe" || (kind === "local" && [fileTool, findTools, waitTool].includes(name))
 
 const keyOf = (tool: string, input: Schema.Json): string => `${tool} ${canonicalJson(input)}`
 

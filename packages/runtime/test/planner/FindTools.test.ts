@@ -1,13 +1,17 @@
-import { stall } from "@bowline/testing/http/Move"
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { stall, wait } from "@bowline/testing/http/Move"
 import { question } from "@bowline/testing/unstable/provider/Script"
 import type { Asked, Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { DeclaredTools } from "../../src/planner/DeclaredTools.ts"
+import * as FileTool from "../../src/tool/FileTool.ts"
 import { LocalTools } from "../../src/tool/LocalTools.ts"
+import * as WaitTool from "../../src/tool/WaitTool.ts"
 import { isSummary, small, words } from "../compaction/LongSession.ts"
 import { askAndKill, mortal, replayed } from "../plan/Mortal.ts"
 import { tools } from "../tool/catalog/Catalog.ts"
@@ -104,6 +108,48 @@ describe("a plan with 1,000 tools", () => {
       assert.strictEqual(single(events, "final").text, "find_tools,stripe_create_refund")
     }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, local)))
   )
+
+  it.effect("keeps what a text names, and what a search has found whose result is too long, in the next process", () =>
+    Effect.gen(function* () {
+      const find = callTool("find_tools", { query: "create a refund in stripe" })
+      const models = () => ({
+        exact: new Map([["scripted/tiny", { contextWindow: 3_000, outputLimit: 500 }]]),
+        named: new Map()
+      })
+      const config = { model: "scripted/tiny", contextWindow: 3_000, models }
+      const first = yield* mortal({ config, script: [[find], [wait(5_000), say("one")], [stall]] })
+      const declared: Array<string> = []
+      const second = yield* mortal({
+        config,
+        script: (asked) => {
+          declared.push(...(namesOf(asked) ?? []))
+          return [say("done")]
+        }
+      })
+      const { plan_id } = yield* first.on(post({ ...body, session_id: "s" }))
+      yield* pass("1 second")
+      const text = { type: "text", text: "Use fill_form_field.", when: "boundary", else: "ask" } as const
+      yield* first.inbox.accept({ caller: anonymous, isAdmin: false }, plan_id, text)
+      yield* pass("10 seconds")
+      first.kill()
+      yield* replayed(second, plan_id)
+      assert.lengthOf(declared, 12)
+      assert.includeMembers(declared, ["stripe_create_refund", "browser_fill_form_field"])
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(MemoryStore.layer, local)))
+  )
+
+  it("always declares the tools of the gateway itself, and does not search them", () => {
+    const own = [WaitTool.tool, FileTool.make(() => Effect.undefined)]
+    const declared = new DeclaredTools(new Map([...tools, ...own].map((tool) => [tool.name, tool])), 64)
+    assert.deepStrictEqual(
+      declared.list.map(({ name }) => name),
+      ["wait", "view_file"]
+    )
+    assert.notInclude(
+      declared.sources(new Map()).map(({ name }) => name),
+      "local"
+    )
+  })
 
   it.effect("keeps what was called when a compaction has covered it", () =>
     Effect.gen(function* () {
