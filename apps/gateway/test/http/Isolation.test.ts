@@ -60,6 +60,8 @@ const cases: Readonly<Record<string, Case>> = {
   "POST /plans/{id}/cancel": {},
   "DELETE /ui/chat/{id}/stream": { refusal: [204, undefined] },
   "GET /v1/chat/completions/{id}": {},
+  "GET /v1/chat/completions/{id}/messages": {},
+  "POST /v1/chat/completions/{id}": { body: { metadata: { desk: "7" } } },
   "DELETE /v1/chat/completions/{id}": {},
   "GET /v1/responses/{id}": {},
   "GET /v1/responses/{id}/input_items": {},

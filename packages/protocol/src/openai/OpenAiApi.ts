@@ -1,4 +1,4 @@
-import { PlanBody, Sampling } from "@bowline/domain/plan/PlanRequest"
+import { Metadata, PlanBody, Sampling } from "@bowline/domain/plan/PlanRequest"
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
@@ -41,6 +41,22 @@ export const modelId = Schema.String.annotate({ description: "`bowline`, or `bow
 export const Limit = Parameter.check(
   Schema.isPattern(/^(?:[1-9]\d?|100)$/u, { message: "Expected an integer between 1 and 100" })
 ).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+
+/** The query of a list of items. */
+export const itemQuery = {
+  limit: Schema.optionalKey(Limit.annotate({ description: "1 to 100, 20 if not given" })),
+  order: Schema.optionalKey(Schema.Literals(["asc", "desc"])),
+  after: Schema.optionalKey(Parameter.annotate({ description: "The id of the last item of the page before" }))
+}
+
+/** A page of items. */
+export const Items = Schema.Struct({
+  object: Schema.tag("list"),
+  data: Schema.Array(Schema.Record(Schema.String, Schema.Json)),
+  first_id: Schema.NullOr(Schema.String),
+  last_id: Schema.NullOr(Schema.String),
+  has_more: Schema.Boolean
+}).annotate({ identifier: "ResponseItems" })
 
 const { agents, mcp_servers, metadata, preferences } = PlanBody.fields
 
@@ -130,6 +146,18 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
       success: ChatCompletion,
       error: failures
     }).annotate(OpenApi.Summary, "A completion that was asked with `store: true`"),
+    HttpApiEndpoint.post("describeChat", "/v1/chat/completions/:id", {
+      params: chatId,
+      payload: Schema.Struct({ metadata: Schema.NullOr(Metadata) }),
+      success: ChatCompletion,
+      error: failures
+    }).annotate(OpenApi.Summary, "Give a completion that is stored other metadata"),
+    HttpApiEndpoint.get("chatMessages", "/v1/chat/completions/:id/messages", {
+      params: chatId,
+      query: itemQuery,
+      success: Items,
+      error: failures
+    }).annotate(OpenApi.Summary, "What a completion that is stored was asked, the first message first"),
     HttpApiEndpoint.delete("forgetChat", "/v1/chat/completions/:id", {
       params: chatId,
       success: Schema.Struct({

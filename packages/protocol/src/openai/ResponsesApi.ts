@@ -3,7 +3,7 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api
 import { Authorization } from "../api/Authorization.ts"
 import { routeHeaders } from "../plan/RouteHeaders.ts"
 import { Parameter } from "../api/PageQuery.ts"
-import { failures, Limit, modelId } from "./OpenAiApi.ts"
+import { failures, itemQuery, Items, modelId } from "./OpenAiApi.ts"
 
 const params = { id: Schema.String.annotate({ description: "`resp_` and a `plan_id`" }) }
 
@@ -23,14 +23,6 @@ const Response = Schema.Record(Schema.String, Schema.Json).annotate({
   description: "OpenAI's `response`, or with `stream` its events as server-sent events"
 })
 
-const Items = Schema.Struct({
-  object: Schema.tag("list"),
-  data: Schema.Array(Schema.Record(Schema.String, Schema.Json)),
-  first_id: Schema.NullOr(Schema.String),
-  last_id: Schema.NullOr(Schema.String),
-  has_more: Schema.Boolean
-}).annotate({ identifier: "ResponseItems" })
-
 /** The number of an event, as a caller writes it. */
 const SequenceNumber = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected a sequence_number" })).pipe(
   Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString)
@@ -45,6 +37,20 @@ export class ResponsesApi extends HttpApiGroup.make("responses")
       success: Response,
       error: failures
     }).annotate(OpenApi.Summary, "Ask a question as a client of OpenAI's Responses"),
+    HttpApiEndpoint.post("inputTokens", "/v1/responses/input_tokens", {
+      payload: ResponseRequest,
+      success: Schema.Struct({ object: Schema.tag("response.input_tokens"), input_tokens: Schema.Int }).annotate({
+        identifier: "InputTokens"
+      }),
+      error: failures
+    }).annotate(OpenApi.Summary, "The tokens with which a response would begin, estimated"),
+    HttpApiEndpoint.post("compact", "/v1/responses/compact", {
+      payload: Schema.Struct({ model: modelId, previous_response_id: Schema.String }).annotate({
+        identifier: "CompactionRequest"
+      }),
+      success: Response,
+      error: failures
+    }).annotate(OpenApi.Summary, "Compact the conversation of its last response"),
     HttpApiEndpoint.get("get", "/v1/responses/:id", {
       params,
       query: {
@@ -68,11 +74,7 @@ export class ResponsesApi extends HttpApiGroup.make("responses")
     }).annotate(OpenApi.Summary, "Cancel and forget a response"),
     HttpApiEndpoint.get("inputItems", "/v1/responses/:id/input_items", {
       params,
-      query: {
-        limit: Schema.optionalKey(Limit.annotate({ description: "1 to 100, 20 if not given" })),
-        order: Schema.optionalKey(Schema.Literals(["asc", "desc"])),
-        after: Schema.optionalKey(Parameter.annotate({ description: "The id of the last item of the page before" }))
-      },
+      query: itemQuery,
       success: Items,
       error: failures
     }).annotate(OpenApi.Summary, "What a response was asked, the last item first")

@@ -70,6 +70,7 @@ describe("Api", () => {
       "GET /usage",
       "GET /v1/chat/completions",
       "GET /v1/chat/completions/{id}",
+      "GET /v1/chat/completions/{id}/messages",
       "GET /v1/files",
       "GET /v1/files/{id}",
       "GET /v1/files/{id}/content",
@@ -100,8 +101,11 @@ describe("Api", () => {
       "POST /sessions/{id}/revert",
       "POST /ui/chat",
       "POST /v1/chat/completions",
+      "POST /v1/chat/completions/{id}",
       "POST /v1/files",
       "POST /v1/responses",
+      "POST /v1/responses/compact",
+      "POST /v1/responses/input_tokens",
       "POST /v1/responses/{id}/cancel"
     ])
     for (const { route, operation } of routes) {

@@ -139,10 +139,10 @@ const makePlanStore = (
         ? Effect.fail(new NotFound({ what: "plan" }))
         : Effect.succeed(record.echo)
     }),
-  dropEcho: (id) =>
+  setEcho: (id, echo) =>
     Effect.sync(() => {
       const record = memory.plans.get(id)
-      if (record !== undefined) record.echo = null
+      if (record !== undefined) record.echo = echo
     }),
   list: (owner, filter, page) =>
     Effect.sync(() => {

@@ -71,6 +71,39 @@ const foundBy = (messages: ReadonlyArray<Message>, asked: number, { begin }: Fra
 
 const told = ({ parts, role }: Message): ToldMessage => ({ role, parts })
 
+/** What the plan has found in its session, and its own messages there. */
+const readHistory = Effect.fnUntraced(function* (
+  store: PlanStore["Service"],
+  sessions: SessionStore["Service"],
+  { plan_id, session_id }: Pick<Plan, "plan_id" | "session_id">
+) {
+  const frames = yield* readFrames(store, plan_id)
+  const messages = yield* all((page) => sessions.messages(session_id, page))
+  const asked = messages.findIndex(({ message_id }) => message_id === questionId(plan_id))
+  const own = asked < 0 ? [] : messages.slice(asked).filter((message) => message.plan_id === plan_id)
+  return { ...foundBy(messages, asked, frames), frames, own }
+})
+
+/** What another plan is told to go on behind one that is over, in a session of its own. */
+export interface Branch {
+  readonly told: ReadonlyArray<ToldMessage>
+  readonly prior_summary: string
+}
+
+/** Makes histories that end with a plan, whatever was said in its session since. */
+export const makeBranch = Effect.gen(function* () {
+  const store = yield* PlanStore
+  const sessions = yield* SessionStore
+  return Effect.fnUntraced(function* (
+    caller: CallerName,
+    id: PlanId
+  ): Effect.fn.Return<Branch, NotFound | StorageError> {
+    const plan = yield* store.get(caller, id)
+    const { before, own, summary } = yield* readHistory(store, sessions, plan)
+    return { told: [...before, ...own].map(told), prior_summary: summary }
+  })
+})
+
 /** The request of the plan, as far as a fork has it, too. */
 const requestOf = Effect.fnUntraced(function* (
   id: PlanId,
@@ -103,12 +136,8 @@ export const make = Effect.gen(function* () {
     const step = given ?? steps
     if (step > steps) return yield* refuse("step", `Expected 1 to ${steps}: so many steps has the plan`)
     const was = yield* requestOf(id, yield* store.recorded(caller, id), tools === "recorded")
-    const frames = yield* readFrames(store, id)
-    const messages = yield* all((page) => sessions.messages(plan.session_id, page))
-    const asked = messages.findIndex(({ message_id }) => message_id === questionId(id))
-    const { before, summary } = foundBy(messages, asked, frames)
-    if (asked < 0 && step > 1) return yield* refuse("step", "Expected 1: the plan's own messages are reverted")
-    const own = asked < 0 ? [] : messages.slice(asked).filter(({ plan_id }) => plan_id === id)
+    const { before, frames, own, summary } = yield* readHistory(store, sessions, plan)
+    if (own.length === 0 && step > 1) return yield* refuse("step", "Expected 1: the plan's own messages are reverted")
     const [, ...rest] = upTo(plan, own, step, frames)
     const wanted: WholeQuestion = whole ?? Struct.pick(was, ["question", "question_parts"])
     const { question: text, question_parts } = wanted

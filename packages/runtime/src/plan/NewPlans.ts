@@ -65,6 +65,8 @@ export interface Asked {
   readonly leavesNothing?: boolean | undefined
   /** What the session of a fork begins with. */
   readonly told?: ReadonlyArray<ToldMessage> | undefined
+  /** See `NewPlan`. */
+  readonly follows?: PlanId | undefined
 }
 
 /** How a question goes on in a chat. */

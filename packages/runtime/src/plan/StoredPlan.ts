@@ -71,6 +71,8 @@ export interface Kept {
   readonly webhooks?: ReadonlyArray<NewWebhook> | undefined
   /** The first messages of a new session, in place of the request's `history`. */
   readonly told?: ReadonlyArray<ToldMessage> | undefined
+  /** See `NewPlan`. */
+  readonly follows?: PlanId | undefined
 }
 
 /** A message that a new session begins with. */
@@ -89,7 +91,7 @@ const toldBy = ({ history }: PlanRequest): ReadonlyArray<ToldMessage> =>
 export const toStore = (
   { config, lock, secretKey, store, uuid }: Parts,
   start: Start,
-  { echo = null, firing, idempotency, replaces, sent, told = toldBy(start.request), webhooks = [] }: Kept
+  { echo = null, firing, follows, idempotency, replaces, sent, told = toldBy(start.request), webhooks = [] }: Kept
 ): NewPlan => {
   const {
     plan_id,
@@ -112,6 +114,7 @@ export const toStore = (
     replaces,
     webhooks,
     firing,
+    follows,
     idempotency:
       idempotency === undefined
         ? null

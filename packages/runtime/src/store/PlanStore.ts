@@ -5,7 +5,7 @@ import type { AbortReason, EntryId, Outcome, Stage, WokenBy } from "@bowline/dom
 import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { FeedbackSign } from "@bowline/domain/unstable/plan/Feedback"
-import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import { type IdempotencyConflict, InvalidRequest, type NotFound, type SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Cost, Usage } from "@bowline/domain/plan/Usage"
 import { type Message, MessageId, type NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
@@ -51,7 +51,14 @@ export interface NewPlan extends PlanStart {
   readonly firing?: NewFiring | undefined
   /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
   readonly leaseTtl: Duration.Duration | undefined
+  /** The last plan of the session, as its caller knows it: with a newer one there, the plan is refused as `notLast`. */
+  readonly follows?: PlanId | undefined
 }
+
+/** The session has a newer plan than the one that was to be followed. */
+export const notLast = new InvalidRequest({
+  issues: [{ path: ["follows"], message: "Expected the last plan of the session" }]
+})
 
 /** The session of a plan that was created. */
 export interface PlanSession {
@@ -408,8 +415,8 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<Told<PlanFacts> & { readonly echo: Schema.Json | null }, NotFound | StorageError>
     /** The `echo` that the plan was created with. Another owner's plan is not found, nor is one without an echo, or whose echo was dropped. */
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
-    /** Drops the plan's echo. The plan itself stays. */
-    readonly dropEcho: (id: PlanId) => Effect.Effect<void, StorageError>
+    /** Gives the plan another echo, or with null none. The plan itself stays as it is. */
+    readonly setEcho: (id: PlanId, echo: Schema.Json | null) => Effect.Effect<void, StorageError>
     /** The plans of the owner, or of everybody if there is none, newest first. */
     readonly list: (
       owner: CallerName | undefined,

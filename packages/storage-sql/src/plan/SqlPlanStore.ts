@@ -219,7 +219,10 @@ select echo from plans where id = ${id} and owner = ${owner} and echo is not nul
         row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(row.echo)
       )
     ),
-  dropEcho: (id) => withDeadline(sql`update plans set echo = null where id = ${id}`).pipe(Effect.asVoid),
+  setEcho: (id, echo) =>
+    withDeadline(
+      sql`update plans set echo = ${echo === null ? null : JSON.stringify(echo)}::json where id = ${id}`
+    ).pipe(Effect.asVoid),
   list: (owner, filter, page) =>
     withDeadline(listPlans(sql, owner, filter, page)).pipe(
       Effect.map((rows) => newestFirst(rows, page.limit, toSummary))

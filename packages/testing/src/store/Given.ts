@@ -105,6 +105,7 @@ export interface GivenPlan extends Partial<
     | "webhooks"
     | "filesQuota"
     | "firing"
+    | "follows"
   >
 > {
   readonly owner?: CallerName

@@ -1,7 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
@@ -10,9 +11,10 @@ import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { find, refusedOf } from "@bowline/runtime/unstable/provider/ModelTable"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import * as Forks from "@bowline/runtime/unstable/plan/Forks"
+import { notLast, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
-import { Effect, Schema } from "effect"
+import { Effect, Schema, Struct } from "effect"
 import type { Headers } from "effect/http"
 import type { ProviderSettings } from "../../config/file/ProviderSettings.ts"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
@@ -22,6 +24,10 @@ import * as ToldHistory from "../question/ToldHistory.ts"
 import * as SdkRetries from "./SdkRetries.ts"
 
 const gatewayModel = "bowline"
+
+/** The preset that a model stands for, as a request names it. */
+export const presetOf = (model: string): Pick<AskRequest, "preset"> =>
+  model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
 
 const modelOf = (preset: string): string => (preset === defaultPreset ? gatewayModel : `${gatewayModel}/${preset}`)
 
@@ -68,6 +74,8 @@ export interface Asking {
   readonly session_ttl_ms: number | undefined
   /** See `Asked`. */
   readonly leavesNothing?: boolean
+  /** A plan that is over: the request goes on behind it, whatever its session has heard since. */
+  readonly follows?: Pick<Plan, "plan_id" | "session_id"> | undefined
   /** Fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
   /** See `Asked`. */
@@ -75,6 +83,8 @@ export interface Asking {
   /** What is wrong with the plan, under the names of the body. */
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
+
+const isGone = new InvalidRequest({ issues: [{ path: ["follows"], message: "There is no such response" }] })
 
 /** Whether a request may have come before. */
 export const comesAgain = (headers: Headers.Headers): boolean =>
@@ -89,7 +99,7 @@ export const makeForget = Effect.gen(function* () {
     const { external_session_id, session_id } = yield* plans.cancel(caller, plan)
     const { items } = yield* plans.list(caller, { session: session_id }, { limit: 2 })
     if (external_session_id === null && items.length === 1) return yield* sessions.delete(caller, session_id)
-    yield* store.dropEcho(plan)
+    yield* store.setEcho(plan, null)
   })
 })
 
@@ -101,6 +111,7 @@ export const make = Effect.gen(function* () {
   const results = yield* ClientResults.make
   const startTold = yield* ToldHistory.make
   const retries = SdkRetries.make({ plans, streams, store: yield* PlanStore })
+  const branchBehind = yield* Forks.makeBranch
 
   /** What the caller may ask: the gateway itself, always, and presets. */
   const models = Effect.map(Effect.flatMap(Caller, plans.presets), (presets) => [
@@ -131,16 +142,15 @@ export const make = Effect.gen(function* () {
     expectModel,
     /** The plan, how to read it, and the headers of its answer. `mayJoin` says whether an earlier request may have started it. */
     start: Effect.fnUntraced(function* (asking: Asking) {
-      const { body, echo, headers, isStreamed, leavesNothing, model, renamed, route, session_ttl_ms } = asking
+      const { body, echo, follows, headers, isStreamed, leavesNothing, model, renamed, route, session_ttl_ms } = asking
       yield* expectModel(model)
       const session = asking.request.session_id ?? (yield* sessionOf(headers, isStreamed))
       const key = headers["idempotency-key"]
       if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
-      const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
       const count = headers["x-stainless-retry-count"]
       const request = {
         ...asking.request,
-        ...preset,
+        ...presetOf(model),
         ...(session !== undefined && { session_id: session }),
         ...(session === undefined && session_ttl_ms !== undefined && { session_ttl_ms })
       }
@@ -150,6 +160,24 @@ export const make = Effect.gen(function* () {
         leavesNothing,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
+      const begin = (request: PlanRequest, more?: Pick<Asked, "follows" | "told">) =>
+        retries.start({ ...asked, ...more, request, echo: echo?.(request) }, { count, body, session })
+      /** The same in a session of its own, which begins with what was said up to the end of the plan. */
+      const branch = ({ plan_id }: Pick<Plan, "plan_id">, request: PlanRequest) =>
+        branchBehind(asked.caller, plan_id).pipe(
+          Effect.catchTag("NotFound", () => Effect.fail(isGone)),
+          Effect.flatMap(({ prior_summary, told }) => {
+            const alone = { ...Struct.omit(request, ["session_id"]), history: [] }
+            return begin(prior_summary === "" ? alone : { ...alone, prior_summary }, { told })
+          })
+        )
+      const start = (request: PlanRequest) => {
+        if (follows === undefined) return begin(request)
+        if (leavesNothing === true) return branch(follows, request)
+        return Effect.catchTag(begin(request, { follows: follows.plan_id }), "InvalidRequest", (refusal) =>
+          refusal === notLast ? branch(follows, request) : Effect.fail(refusal)
+        )
+      }
       const mayJoin = comesAgain(headers)
       const resuming = { isAgain: mayJoin, renamed }
       const resumed = asking.brought && (yield* results.resume(asked.caller, asking.brought, resuming))
@@ -157,12 +185,8 @@ export const make = Effect.gen(function* () {
       const reading =
         resumed !== undefined
           ? yield* streams.read(asked.caller, resumed.plan_id, 0)
-          : yield* startTold(
-              asked.caller,
-              request,
-              (request) => retries.start({ ...asked, request, echo: echo?.(request) }, { count, body, session }),
-              renamed
-            )
+          : yield* startTold(asked.caller, request, start, renamed)
+      const isBranch = follows !== undefined && follows.session_id !== reading.session_id
       return {
         ...reading,
         /** The calls whose results it goes on with. */
@@ -170,7 +194,7 @@ export const make = Effect.gen(function* () {
         mayJoin,
         headers: {
           "x-bowline-plan-id": reading.plan_id,
-          "x-bowline-session": session ?? reading.session_id,
+          "x-bowline-session": session === undefined || isBranch ? reading.session_id : session,
           ...(ignored.length > 0 && { "x-bowline-ignored": listed(ignored) })
         }
       }

@@ -1,3 +1,4 @@
+import { Metadata } from "@bowline/domain/plan/PlanRequest"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -35,6 +36,8 @@ export const layer = HttpApiBuilder.group(
     const since = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 
+    const readDescription = readForeignJson(Schema.Struct({ metadata: Schema.NullOr(Metadata) }), maxBody)
+
     const describe = (id: string) => ({ id, object: "model" as const, created: since, owned_by: "bowline" as const })
     const find = (id: string) => Effect.as(openAi.expectModel(id), describe(id))
 
@@ -52,6 +55,17 @@ export const layer = HttpApiBuilder.group(
       .handle("storedChat", ({ params }) =>
         Effect.gen(function* () {
           return HttpServerResponse.jsonUnsafe((yield* stored.find(yield* Caller, params.id)).completion)
+        }).pipe(answer)
+      )
+      .handleRaw("describeChat", ({ params, request }) =>
+        Effect.gen(function* () {
+          const { value } = yield* readDescription(request)
+          return HttpServerResponse.jsonUnsafe(yield* stored.describe(yield* Caller, params.id, value.metadata ?? {}))
+        }).pipe(answer)
+      )
+      .handle("chatMessages", ({ params, query }) =>
+        Effect.gen(function* () {
+          return HttpServerResponse.jsonUnsafe(yield* stored.messages(yield* Caller, params.id, query))
         }).pipe(answer)
       )
       .handle("forgetChat", ({ params }) =>

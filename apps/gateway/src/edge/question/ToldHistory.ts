@@ -15,7 +15,7 @@ type Start = (request: PlanRequest) => ReturnType<PlanStreams["Service"]["start"
 const isAboutHistory = ({ issues }: InvalidRequest): boolean => issues.every(({ path }) => path[0] === "history")
 
 /** Says what is wrong with a plan by the fields of the client's body. */
-const refuse =
+export const refuse =
   (renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>) =>
   ({ code, issues }: InvalidRequest) =>
     Effect.fail(invalid(renamed(issues.map(({ message, path }) => ({ path: formatPath(path), message }))), code))

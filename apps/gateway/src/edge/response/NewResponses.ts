@@ -16,7 +16,7 @@ import { readForeignJson } from "../../http/RequestBody.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
 import * as ItemReferences from "./ItemReferences.ts"
-import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
+import type * as OpenAiPlans from "../openai/OpenAiPlans.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
 import * as ResponseReading from "./ResponseReading.ts"
 import * as ResponseRequest from "./ResponseRequest.ts"
@@ -24,10 +24,9 @@ import * as ResponseStream from "./ResponseStream.ts"
 import type { StoredResponses } from "./StoredResponses.ts"
 
 /** Starts plans for `POST /v1/responses`, and answers with their responses. */
-export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
+export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi: OpenAiPlans.OpenAiPlans) {
   const plans = yield* Plans
   const follower = yield* PlanFollower
-  const openAi = yield* OpenAiPlans.make
   const { maxBody } = yield* GatewayConfig
   const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 

@@ -83,6 +83,11 @@ const Output = Schema.Struct({
   })
 })
 
+const Compaction = Schema.Struct({
+  encrypted_content: Schema.StringFromBase64Url.annotate({ message: "Expected that of a compaction, as it came" })
+})
+
+const decodeCompaction = Schema.decodeUnknownResult(Compaction, { errors: "all" })
 const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
 const decodeCall = Schema.decodeUnknownResult(Call, { errors: "all" })
 const decodeOutput = Schema.decodeUnknownResult(Output, { errors: "all" })
@@ -103,6 +108,8 @@ export interface Asked {
   readonly question: AskRequest["question"] | undefined
   readonly history: AskRequest["history"]
   readonly instructions: ReadonlyArray<string>
+  /** What stands in place of earlier messages; undefined if nothing does. */
+  readonly summary: string | undefined
   readonly decided: ReadonlyArray<Decided>
   /** What the last items bring to a plan that waits for its client. */
   readonly brought: Brought | undefined
@@ -174,6 +181,7 @@ type Read =
       readonly output: string
       readonly item: (files: Files) => Json
     }
+  | { readonly _tag: "Summary"; readonly text: string; readonly item: (files: Files) => Json }
   | { readonly _tag: "LeftOut"; readonly type: string }
 
 const within = (path: string, error: Schema.SchemaError): ReadonlyArray<Issue> =>
@@ -208,6 +216,12 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
       }
     })
   }
+  if (type === "compaction") {
+    return Result.mapBoth(decodeCompaction(item), {
+      onFailure: (error) => within(path, error),
+      onSuccess: ({ encrypted_content: text }): Read => ({ _tag: "Summary", text, item: () => item })
+    })
+  }
   if (type === "function_call") {
     return Result.mapBoth(decodeCall(item), {
       onFailure: (error) => within(path, error),
@@ -237,11 +251,11 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
     })
   }
   if (typeof type === "string" && leftOut.has(type)) return Result.succeed({ _tag: "LeftOut", type })
-  const message = "Expected message, function_call, function_call_output or mcp_approval_response"
+  const message = "Expected message, function_call, function_call_output, compaction or mcp_approval_response"
   return Result.fail([{ path: `${path}.type`, message }])
 }
 
-const noQuestion: Issue = {
+export const noQuestion: Issue = {
   path: "input",
   message:
     "Expected the user's message, which is the question, an mcp_approval_response, or a function_call_output for a call that waits, as the last item"
@@ -279,6 +293,7 @@ const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArr
   if (question === undefined && brought === undefined && last?._tag === "Given") return Result.fail([noQuestion])
   const others = spoken.filter((_, index) => index !== asked)
   const said = others.flatMap((item) => ("said" in item ? [{ role: item.role, ...item.said }] : []))
+  const summaries = spoken.flatMap((item) => (item._tag === "Summary" ? [item.text] : []))
   const conversation = GivenFiles.conversation(
     question?._tag === "Message" ? question.said : { text: "" },
     said.flatMap(({ role, ...one }) => (role === "user" || role === "assistant" ? [{ role, ...one }] : []))
@@ -289,6 +304,7 @@ const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArr
     instructions: said.flatMap(({ role, text }) =>
       (role === "system" || role === "developer") && text.trim() !== "" ? [text.trim()] : []
     ),
+    summary: summaries.length === 0 ? undefined : summaries.join("\n\n"),
     decided: spoken.flatMap((item) => (item._tag === "Decided" ? [item.decided] : [])),
     brought,
     items: (request) => {

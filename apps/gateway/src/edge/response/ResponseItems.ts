@@ -1,7 +1,9 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
+import type { ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import { Option, Schema } from "effect"
+import { Base64Url } from "effect/encoding"
 import { callId } from "../leg/ClientResults.ts"
 
 /** Ids are made of the plan's, so that nothing has to be kept to find the plan again. */
@@ -149,13 +151,15 @@ export const finishedCall = (
       : artifacts.map((content) => (typeof content === "string" ? content : JSON.stringify(content))).join("\n\n")
   if (state === "completed") return { ...call, status: "completed", output: output ?? "" }
   const { code, message } = error ?? { code: state, message: `The call ended as ${state}` }
-  return {
-    ...call,
-    status: "failed",
-    output,
-    error: { type: "mcp_tool_execution_error", code, message, content: [{ type: "text", text: message }] }
-  }
+  return { ...call, status: "failed", output, error: executionError(code, message) }
 }
+
+const executionError = (code: string, message: string) => ({
+  type: "mcp_tool_execution_error",
+  code,
+  message,
+  content: [{ type: "text", text: message }]
+})
 
 /** The name of a tool is that of its agent or server, and its own: `<label>_<name>`. */
 const split = (tool: string, labels: ReadonlyArray<string>) => {
@@ -165,6 +169,33 @@ const split = (tool: string, labels: ReadonlyArray<string>) => {
     ? { server_label: ownLabel, name: tool }
     : { server_label, name: tool.slice(prefixOf(server_label).length) }
 }
+
+/** A call of a history, with what the model has read of its result, if it has one. */
+export const callItem = (
+  { input, task_id, tool }: Pick<ToolCallPart, "input" | "task_id" | "tool">,
+  result: Pick<ToolResultPart, "content" | "state"> | undefined,
+  labels: ReadonlyArray<string>
+): Call => {
+  const isGood = result === undefined || result.state === "completed"
+  const message = `The call ended as ${result?.state}`
+  return {
+    id: `mcp_${task_id}`,
+    type: "mcp_call",
+    ...split(tool, labels),
+    arguments: JSON.stringify(input),
+    status: isGood ? "completed" : "failed",
+    output: result?.content ?? null,
+    error: isGood ? null : executionError(result.state, message),
+    approval_request_id: null
+  }
+}
+
+/** What stands in place of messages that were summarised. Clients give it back as it is: `encrypted_content` is the summary in base64url. */
+export const compactionItem = (plan: PlanId, summary: string) => ({
+  id: `cmp_${uuidOf(plan)}`,
+  type: "compaction" as const,
+  encrypted_content: Base64Url.encode(summary)
+})
 
 /** A call that waits for a decision. */
 export const approvalRequest = (

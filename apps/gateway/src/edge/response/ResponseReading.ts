@@ -1,7 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
-import { NotFound } from "@bowline/domain/plan/Refusal"
-import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
@@ -10,16 +8,10 @@ import type { ClientResults } from "../leg/ClientResults.ts"
 import { comesAgain, type OpenAiPlans } from "../openai/OpenAiPlans.ts"
 import * as ApprovalResponses from "./ApprovalResponses.ts"
 import * as ItemReferences from "./ItemReferences.ts"
-import { refOf } from "./ResponseItems.ts"
+import * as PreviousResponse from "./PreviousResponse.ts"
 import type { ResponseRequest } from "./ResponseRequest.ts"
 import * as ResponseStart from "./ResponseStart.ts"
 import type { StoredResponses } from "./StoredResponses.ts"
-
-/** The session of the response that a request follows. */
-const sessionOf = (previous: Pick<Plan, "session_id" | "external_session_id"> | undefined) =>
-  previous === undefined
-    ? {}
-    : { session_id: previous.external_session_id ?? ExternalSessionId.make(previous.session_id) }
 
 /** Finds the plan that a request brings something to, or starts one, and reads it. */
 export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi: OpenAiPlans, results: ClientResults) {
@@ -28,16 +20,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
   const start = yield* ResponseStart.make(stored, openAi)
   const decide = ApprovalResponses.make(plans)
 
-  /** The plan of the response that a request follows. One that is not stored can be decided about; its session is about to go. */
-  const previousOf = Effect.fnUntraced(
-    function* (caller: CallerName, id: string, asks: boolean) {
-      const { plan_id } = yield* Effect.fromOption(refOf(id), () => new NotFound({ what: "response" }))
-      const { store } = yield* stored.echo(caller, plan_id)
-      if (asks && !store) return yield* new NotFound({ what: "response" })
-      return yield* plans.get(caller, plan_id)
-    },
-    Effect.catchTag("NotFound", () => Effect.fail(ItemReferences.missing("previous_response_id", "response")))
-  )
+  const previousOf = yield* PreviousResponse.make(stored)
 
   /** The plan to which the caller has brought something: what follows is a response of its own. */
   const join = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, calls: ReadonlySet<TaskId>) {
@@ -84,8 +67,11 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
     if (resumed !== undefined) return resumed
     const { calls, ignored, plan_id } = yield* decide(caller, asked, previous?.plan_id)
     if (request !== undefined) {
-      const question = { ...request, ...sessionOf(previous) }
-      const reading = yield* start(caller, { ...asked, ignored: [...asked.ignored, ...ignored] }, question, sent)
+      const question = { ...request, ...PreviousResponse.sessionOf(previous) }
+      // One that is not over has its history still before it: the response waits for it in its session.
+      const follows = previous !== undefined && isSettled(previous) ? previous : undefined
+      const following = { ...asked, follows, ignored: [...asked.ignored, ...ignored] }
+      const reading = yield* start(caller, following, question, sent)
       return { ...reading, calls }
     }
     if (plan_id === undefined) return yield* Effect.die("The request neither asks nor decides")

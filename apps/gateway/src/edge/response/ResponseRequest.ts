@@ -97,8 +97,9 @@ const fieldOf = (path: string, servers: number, named: ReadonlyArray<typeof Json
     return `tools[${ResponseTools.placeOf(named, "mcp", Number(index))}]${rest === "" ? "" : `.${ResponseTools.fieldOf(rest)}`}`
   }
   return path
-    .replace(/^(?:question|history)\b.*/, "input")
+    .replace(/^(?:question|history|prior_summary)\b.*/, "input")
     .replace(/^session_id\b/, "conversation")
+    .replace(/^follows\b/, "previous_response_id")
     .replace(/^preferences\.response_format\b/, "text.format")
     .replace(/^preferences\.max_tool_calls\b/, "max_tool_calls")
     .replace(/^mcp_servers\b/, "tools")
@@ -210,6 +211,7 @@ export const decode = (
             mcp_servers: [...servers, ...mcp_servers],
             ...legs,
             history: asked.history,
+            ...(asked.summary !== undefined && { prior_summary: asked.summary }),
             metadata,
             preferences: {
               ...preferences,

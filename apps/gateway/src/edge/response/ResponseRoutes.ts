@@ -2,18 +2,21 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
-import { Effect, Option } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
-import { readNothing } from "../../http/RequestBody.ts"
+import { readForeignJson, readNothing } from "../../http/RequestBody.ts"
 import * as DecisionPause from "../../http/DecisionPause.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
 import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
-import * as InputItems from "./InputItems.ts"
+import * as ItemPage from "../openai/ItemPage.ts"
 import * as NewResponses from "./NewResponses.ts"
+import * as ResponseCompaction from "./ResponseCompaction.ts"
+import { inputId } from "./ResponseItems.ts"
+import * as ResponseTokens from "./ResponseTokens.ts"
 import * as ResponseStream from "./ResponseStream.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
 import * as StoredResponses from "./StoredResponses.ts"
@@ -29,14 +32,32 @@ export const layer = HttpApiBuilder.group(
     const follower = yield* PlanFollower
     const forget = yield* OpenAiPlans.makeForget
     const stored = yield* StoredResponses.make
-    const create = yield* NewResponses.make(stored)
+    const openAi = yield* OpenAiPlans.make
+    const create = yield* NewResponses.make(stored, openAi)
+    const count = yield* ResponseTokens.make(stored, openAi)
+    const compact = yield* ResponseCompaction.make(stored, openAi)
     const results = yield* ClientResults.make
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
+    const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 
     return handlers
       .handleRaw("create", ({ headers, request }) =>
         create(request, PlanArrival.routeOf(headers)).pipe(PlanArrival.traced("/v1/responses", request), answer)
+      )
+      .handleRaw("inputTokens", ({ request }) =>
+        readBody(request).pipe(
+          Effect.flatMap(({ value }) => count(value)),
+          Effect.map((counted) => HttpServerResponse.jsonUnsafe(counted)),
+          answer
+        )
+      )
+      .handleRaw("compact", ({ request }) =>
+        readBody(request).pipe(
+          Effect.flatMap(({ value }) => compact(value)),
+          Effect.map((compacted) => HttpServerResponse.jsonUnsafe(compacted)),
+          answer
+        )
       )
       .handle("get", ({ params, query, request }) =>
         Effect.gen(function* () {
@@ -78,7 +99,8 @@ export const layer = HttpApiBuilder.group(
       .handle("inputItems", ({ params, query }) =>
         Effect.gen(function* () {
           const { echo, ref } = yield* stored.find(yield* Caller, params.id)
-          const page = InputItems.page(ref.plan_id, echo.input, query)
+          const items = echo.input.map((item, index) => ({ ...item, id: inputId(ref.plan_id, index) }))
+          const page = ItemPage.make(items, query)
           return yield* Option.match(page, {
             onNone: () => Effect.fail(invalid([{ path: "after", message: "Expected the id of an input item" }])),
             onSome: Effect.succeed

@@ -24,7 +24,12 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
     return [...agents, ...servers].map(({ name }) => name)
   })
 
-  return Effect.fnUntraced(function* (caller: CallerName, asked: ResponseRequest, request: AskRequest, sent: Sent) {
+  return Effect.fnUntraced(function* (
+    caller: CallerName,
+    asked: ResponseRequest & Pick<Asking, "follows">,
+    request: AskRequest,
+    sent: Sent
+  ) {
     const created_at = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const labels = yield* labelsOf(caller, asked.model, request)
     // A response does not show its input.

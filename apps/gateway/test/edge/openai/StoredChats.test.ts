@@ -35,6 +35,12 @@ describe("completions that are stored", () => {
       assert.deepStrictEqual<object>(read, { ...answer, metadata: { desk: "7" } })
       assert.deepStrictEqual(read, listed[2])
 
+      const described = yield* Effect.promise(() => completions(url).update(first, { metadata: { desk: "8" } }))
+      assert.deepStrictEqual<object>(described, { ...answer, metadata: { desk: "8" } })
+      assert.deepStrictEqual(yield* Effect.promise(() => completions(url).retrieve(first)), described)
+      const wrong = yield* post(`${url}/v1/chat/completions/${first}`, { metadata: { desk: 8 } })
+      assert.deepStrictEqual([wrong.status, errorOf(wrong).param], [400, "metadata.desk"])
+
       const gone = yield* Effect.promise(() => completions(url).delete(first))
       assert.deepStrictEqual(gone, { id: first, object: "chat.completion.deleted", deleted: true })
       const again = yield* send(`${url}/v1/chat/completions/${first}`)
@@ -74,6 +80,37 @@ describe("completions that are stored", () => {
       assert.strictEqual((yield* send(at)).status, 404)
       const { body: history } = yield* send(`${url}/sessions/desk/messages`)
       assert.lengthOf(history["messages"] as ReadonlyArray<unknown>, 2)
+    })
+  )
+
+  it.live("tell what they were asked: the instructions, the history and the question", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("Hello")])
+      const messages = [
+        { role: "developer" as const, content: "Be brief." },
+        { role: "user" as const, content: "one" },
+        { role: "assistant" as const, content: "two" },
+        { role: "user" as const, content: "three" }
+      ]
+      const { id } = yield* create(url, { ...stored, messages })
+      const told = yield* Effect.promise(async () => {
+        const found: Array<OpenAI.Chat.Completions.ChatCompletionStoreMessage> = []
+        for await (const one of completions(url).messages.list(id, { limit: 2 })) found.push(one)
+        return found
+      })
+      assert.deepStrictEqual(
+        told.map(({ content, id, role }) => [id, role, content]),
+        [
+          [`${id}-0`, "system", "Be brief."],
+          [`${id}-1`, "user", "one"],
+          [`${id}-2`, "assistant", "two"],
+          [`${id}-3`, "user", "three"]
+        ]
+      )
+      const newest = yield* send(`${url}/v1/chat/completions/${id}/messages?order=desc&limit=1`)
+      assert.deepInclude(newest.body, { first_id: `${id}-3`, has_more: true })
+      const { id: plain } = yield* create(url, ask)
+      assert.strictEqual((yield* send(`${url}/v1/chat/completions/${plain}/messages`)).status, 404)
     })
   )
 

@@ -5,7 +5,7 @@ import { Clock, Duration, Effect } from "effect"
 import { fromEvents } from "../../store/EventRow.ts"
 import { gone, idsOf, idsTold, sessionQuotaExceeded } from "../../store/FileStore.ts"
 import { PlanExists, planOf } from "../../store/Idempotency.ts"
-import type { NewPlan, PlanStore } from "../../store/PlanStore.ts"
+import { type NewPlan, notLast, type PlanStore } from "../../store/PlanStore.ts"
 import { newPrior } from "../../store/PriorSummaries.ts"
 import { summary } from "../../store/StoredAgent.ts"
 import { makePlan, makeSession, type Memory } from "./Memory.ts"
@@ -71,6 +71,10 @@ export const prepare = Effect.fnUntraced(function* (
   }
   const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
   if (known !== undefined && plan.messages.length > 0) return yield* notNew
+  const { follows } = plan
+  if (follows !== undefined && known?.plans.has(follows) === true && Array.from(known.plans).at(-1) !== follows) {
+    return yield* notLast
+  }
   const session = known ?? makeSession(memory, plan)
   const busy = refusal(before === undefined ? session.open : session.open.difference(new Set([before])), plan, maxQueue)
   if (busy !== undefined) return yield* busy

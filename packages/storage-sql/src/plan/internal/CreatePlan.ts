@@ -4,7 +4,7 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
-import { type NewPlan, questionId } from "@bowline/runtime/unstable/store/PlanStore"
+import { type NewPlan, notLast, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import * as FileStore from "@bowline/runtime/unstable/store/FileStore"
 import { newPrior } from "@bowline/runtime/unstable/store/PriorSummaries"
 import { webhookWire } from "@bowline/runtime/unstable/store/PushStore"
@@ -25,6 +25,8 @@ interface SessionRow {
 interface CreatedRow extends SessionRow {
   /** False if the session has too many plans. */
   readonly is_stored: boolean
+  /** Whether the plan was to follow another one than the last. */
+  readonly is_branch: boolean
   readonly fence: number | null
 }
 
@@ -84,6 +86,11 @@ const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => 
   const agents = request.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(summary(agent)) }))
   const webhooks = plan.webhooks.map((webhook, position) => ({ ...webhook, position }))
   const mayHold = leaseTtl !== undefined
+  const isBranch =
+    plan.follows === undefined
+      ? sql`false`
+      : sql`exists (select from plans f join plans p on p.session_id = f.session_id and p.ordinal > f.ordinal
+    where f.id = ${plan.follows} and f.session_id = s.id)`
   return sql<CreatedRow>`
 with seen as materialized (
   select id, xmin as version from sessions where owner = ${caller} and id in (${named}, ${new_session_id})
@@ -101,12 +108,13 @@ with seen as materialized (
   on conflict (owner, external_id) do nothing
   returning id, external_id
 ), session as materialized (
-  select s.*, (select count(*) from plans p where p.session_id = s.id and p.state in ('queued', 'running', 'waiting')) as open_plans
+  select s.*, (select count(*) from plans p where p.session_id = s.id and p.state in ('queued', 'running', 'waiting')) as open_plans,
+    ${isBranch} as is_branch
   from (select id, external_id, fence + 1 as next_fence from locked union all select id, external_id, 1 from made) s
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)
   select id, ${replica}, next_fence, clock_timestamp() + ${Duration.toMillis(leaseTtl ?? Duration.zero)} * interval '1 millisecond'
-  from session where ${mayHold} and open_plans = 0
+  from session where ${mayHold} and open_plans = 0 and not is_branch
   on conflict (session_id) do update
     set replica = excluded.replica, fence = excluded.fence, expires_at = excluded.expires_at
     where l.expires_at <= now()
@@ -123,7 +131,8 @@ with seen as materialized (
     ${request.task_message?.task_id ?? null}, ${request.task_message === undefined ? null : JSON.stringify(request.task_message)}::json, ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz,
     clock_timestamp() + ${plan.deadline - plan.createdAt} * interval '1 millisecond'
-  from session s left join leased l on true where open_plans <= ${isAlone(plan) ? 0 : limits.maxQueue}
+  from session s left join leased l on true
+  where open_plans <= ${isAlone(plan) ? 0 : limits.maxQueue} and not is_branch
   returning id, session_id
 ), agents as (
   insert into session_agents (session_id, name, agent)
@@ -156,7 +165,7 @@ ${
     fence = coalesce((select fence from leased), s.fence)
   from locked, plan where s.id = locked.id
 )
-select id as session_id, external_id as external_session_id, exists (select from plan) as is_stored,
+select id as session_id, external_id as external_session_id, exists (select from plan) as is_stored, is_branch,
   (select fence from leased) as fence
 from session`
 }
@@ -203,9 +212,10 @@ const notNew = new InvalidRequest({
   issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]
 })
 
-/** What the session is for the plan; fails if it has too many plans. */
-const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...session }: CreatedRow) =>
-  is_stored
+/** What the session is for the plan; fails if it has too many plans, or another last one. */
+const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_branch, is_stored, ...session }: CreatedRow) => {
+  if (is_branch) return notLast
+  return is_stored
     ? Effect.succeed({
         ...session,
         created: session.session_id === plan.new_session_id,
@@ -215,6 +225,7 @@ const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...s
     : new SessionBusy({
         message: isAlone(plan) ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
       })
+}
 
 /**
  * The session has the files of the question from now on, and those of the messages that it begins with, as far as they are there. It locks them: whoever deletes one of them meanwhile waits, and finds it in use, or has deleted it

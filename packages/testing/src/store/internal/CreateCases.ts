@@ -1,9 +1,9 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { notLast, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
@@ -73,6 +73,32 @@ export const createCases: ReadonlyArray<StoreCase> = [
       assert(results.every(({ external_session_id }) => external_session_id === given.external_session_id))
       const sessions = yield* (yield* SessionStore).list(given.owner, { limit: 10 })
       assert.equal(sessions.items.length, 1)
+    })
+  },
+  {
+    title:
+      "refuses a plan that does not follow the last one of its session, and writes nothing; of two at once one follows",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const { plan: first, session_id } = yield* Given.create(session)
+      // The lease of a plan that ended is free: a plan that is refused must not take it.
+      const given = { ...session, follows: first.plan_id, leaseTtl: Given.ttl }
+      const plans = yield* Effect.forEach(["a", "b"], (question) => Given.newPlan({ ...given, question }))
+      const results = yield* Effect.forEach(plans, (plan) => Given.failureOf(store.create(plan, 32)), {
+        concurrency: "unbounded"
+      })
+      const refused = results.filter((failure) => failure !== undefined)
+      assert.deepEqual(refused, [notLast])
+      const second = plans[results.indexOf(undefined)] ?? assert.fail()
+      const idempotency = { key: "a", body: "x", expires_at: Given.farOff }
+      const again = yield* Given.newPlan({ ...given, idempotency })
+      assert.deepEqual(yield* Given.failureOf(store.create(again, 32)), notLast)
+      const known = yield* store.findByKey(session.owner, { key: "a", body: "x" }, Given.at)
+      assert.equal(Option.isNone(known), true)
+      yield* Given.create({ ...session, follows: second.plan_id })
+      const { items } = yield* store.list(session.owner, { session: session_id }, { limit: 10 })
+      assert.equal(items.length, 3)
     })
   },
   {

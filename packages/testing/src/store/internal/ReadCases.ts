@@ -47,7 +47,7 @@ export const readCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "gives the echo of a plan to its owner, and finds the plan by it, until it is dropped",
+    title: "gives the echo of a plan to its owner, and finds the plan by it, until it gets another one or none",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const echo = { type: "response", instructions: "Say \u0000.", input: [null, 1.5, { a: [] }] }
@@ -63,9 +63,12 @@ export const readCases: ReadonlyArray<StoreCase> = [
           items.map(({ plan_id }) => plan_id)
         )
       assert.deepEqual(yield* Effect.all(["response", "respons", 'response","'].map(found)), [[plan.plan_id], [], []])
-      yield* store.dropEcho(plan.plan_id)
+      yield* store.setEcho(plan.plan_id, { type: "other", said: "\u0000" })
+      assert.deepEqual(yield* store.echo(plan.caller, plan.plan_id), { type: "other", said: "\u0000" })
+      assert.deepEqual(yield* Effect.all(["response", "other"].map(found)), [[], [plan.plan_id]])
+      yield* store.setEcho(plan.plan_id, null)
       yield* missing(plan.caller, plan.plan_id)
-      assert.deepEqual(yield* found("response"), [])
+      assert.deepEqual(yield* found("other"), [])
       assert.equal((yield* store.get(plan.caller, plan.plan_id)).plan_id, plan.plan_id)
     })
   },

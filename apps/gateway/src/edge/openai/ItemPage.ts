@@ -1,17 +1,16 @@
-import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Option } from "effect"
-import type { ResponseEcho } from "./ResponseEcho.ts"
-import { inputId } from "./ResponseItems.ts"
 
-interface Query {
+export interface Query {
   readonly limit?: number
   readonly order?: "asc" | "desc"
   readonly after?: string
 }
 
-/** A page of what a response was asked. None if there is no item to begin behind. */
-export const page = (plan: PlanId, input: ResponseEcho["input"], { after, limit = 20, order = "desc" }: Query) => {
-  const items = input.map((item, index) => ({ ...item, id: inputId(plan, index) }))
+/** A page of a list that is there as a whole, its oldest item first: the last one comes first unless the query says otherwise. None if there is no item to begin behind. */
+export const make = <A extends { readonly id: string }>(
+  items: ReadonlyArray<A>,
+  { after, limit = 20, order = "desc" }: Query
+) => {
   const ordered = order === "asc" ? items : items.toReversed()
   const from = after === undefined ? 0 : ordered.findIndex(({ id }) => id === after) + 1
   if (after !== undefined && from === 0) return Option.none()
