@@ -3,8 +3,10 @@ import { completes, produces } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { results } from "@bowline/testing/unstable/provider/Script"
+import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Config, Effect, Fiber, Layer, Option, Schedule, Stream } from "effect"
+import { Config, Effect, Fiber, Layer, Option, Redacted, Schedule, Stream } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { Cluster, settled } from "./Cluster.ts"
 import { ask, type Frame, get, replay, start } from "./GatewayProcess.ts"
 import { checkStream } from "./Storm.ts"
@@ -178,7 +180,8 @@ layer(Layer.merge(Cluster.layer(3, settings), LoopbackNetwork.layer), onRealCloc
   it.effect("outlast kills and an upgrade, half of them answered meanwhile: none is lost, or used twice", () =>
     Effect.gen(function* () {
       const [a, b, c] = yield* gateways
-      const { environment } = yield* Cluster
+      const { databaseUrl, environment } = yield* Cluster
+      const sql = yield* PgClient.makeClient({ url: Redacted.make(databaseUrl) })
       const { seen, url } = yield* pays
       const count = yield* many
       const numbers = Array.from({ length: count }, (_, number) => number)
@@ -187,6 +190,8 @@ layer(Layer.merge(Cluster.layer(3, settings), LoopbackNetwork.layer), onRealCloc
         (number) => Effect.flatMap(bodyOf(url, `many ${number}`), (body) => park(a.url, body)),
         { concurrency: 10 }
       )
+      // All that they have told so far is sealed.
+      yield* Effect.repeat(sql`select from events limit 1`, { until: (rows) => rows.length === 0, schedule: soon })
       const answered = plans.filter((_, index) => index % 2 === 0)
       const others = plans.filter((_, index) => index % 2 === 1)
       const killing = Effect.gen(function* () {
@@ -213,6 +218,6 @@ layer(Layer.merge(Cluster.layer(3, settings), LoopbackNetwork.layer), onRealCloc
       yield* Effect.forEach(late, (plan) => approve(restarted.url, plan))
       yield* Effect.forEach(others, (plan) => checkPaid(restarted.url, plan), { concurrency: 5 })
       assert.lengthOf((yield* seen).sends, length + others.length)
-    })
+    }).pipe(Effect.provide(Reactivity.layer))
   )
 })

@@ -310,7 +310,10 @@ const makeLife = Effect.fnUntraced(function* (start: (next: Ready) => Effect.Eff
       supervise(run, live, { lock, planner, endings, next, parking, requestAbort }),
       Effect.sync(() => live.close("reconnect"))
     )
-    if (run.ending?._tag === "Parked") yield* endUnread(run.given.plan_id, readOnWithin)
+    if (run.ending?._tag === "Parked") {
+      seal(run.given.plan_id)
+      yield* endUnread(run.given.plan_id, readOnWithin)
+    }
     if (run.elsewhere === undefined && following !== undefined) yield* start(following)
     if (run.elsewhere === undefined) {
       seal(run.given.plan_id)

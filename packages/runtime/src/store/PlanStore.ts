@@ -430,12 +430,12 @@ export class PlanStore extends Context.Service<
      */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
     /**
-     * Puts the events of each of these plans together, in less room, if the plan is over: `events` gives the same rows as before, also to whoever
-     * reads them meanwhile. A plan that is sealed already stays as it is. A store may leave a plan to `sealLeft`.
+     * Puts the events of each of these plans together, in less room, if the plan is over, or waits: `events` gives the same rows as before, also to whoever
+     * reads them meanwhile, and a plan that waits goes on as before. What is sealed already stays as it is. A store may leave a plan to `sealLeft`.
      */
     readonly seal: (plans: ReadonlyArray<PlanId>) => Effect.Effect<void, StorageError>
     /**
-     * Seals a batch of the plans that are over and that nobody has sealed, and deletes events that are kept no longer by `now` (ISO 8601 in UTC).
+     * Seals a batch of the plans that are over, or wait, and that nobody has sealed, and deletes events that are kept no longer by `now` (ISO 8601 in UTC).
      * Returns whether there may be more.
      */
     readonly sealLeft: (now: string) => Effect.Effect<boolean, StorageError>

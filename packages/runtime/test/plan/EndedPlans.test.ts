@@ -1,13 +1,15 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { say } from "@bowline/testing/provider/Turn"
-import { layerOnStore, post, readAll } from "@bowline/testing/unstable/TestKit"
+import { layerOnStore, pass, post, readAll } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import * as EndedPlans from "../../src/plan/EndedPlans.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
+import { mortal, peer, stays } from "./Mortal.ts"
+import { agents, pays } from "./Parked.ts"
 
 const planOf = (number: number) => PlanId.make(`plan_00000000-0000-7000-8000-${String(number).padStart(12, "0")}`)
 
@@ -20,6 +22,16 @@ const counting = (fails: (plans: ReadonlyArray<PlanId>) => boolean = () => false
       return fails(plans) ? Effect.fail(new StorageError({ reason: new Unavailable({ cause: "away" }) })) : Effect.void
     })
   return { sealed, seal }
+}
+
+/** A store in memory that counts, too. */
+const countingStore = () => {
+  const { seal, sealed } = counting()
+  const store = Layer.effect(
+    PlanStore,
+    Effect.map(PlanStore, (store) => ({ ...store, seal }))
+  )
+  return { sealed, stores: Layer.provideMerge(store, MemoryStore.layer) }
 }
 
 describe("plans that have ended here", () => {
@@ -44,19 +56,24 @@ describe("plans that have ended here", () => {
   )
 
   it.effect("are those that have run here to their ends", () => {
-    const { seal, sealed } = counting()
-    const stores = Layer.provideMerge(
-      Layer.effect(
-        PlanStore,
-        Effect.map(PlanStore, (store) => ({ ...store, seal }))
-      ),
-      MemoryStore.layer
-    )
+    const { sealed, stores } = countingStore()
     return Effect.gen(function* () {
       const { frames, plan_id } = yield* post({ question: "?" })
       yield* readAll(frames)
       yield* TestClock.adjust("2 seconds")
       assert.deepStrictEqual(sealed, [[plan_id]])
     }).pipe(Effect.scoped, Effect.provide(Layer.provideMerge(layerOnStore({ script: [[say("ok")]] }), stores)))
+  })
+
+  it.effect("are sealed, too, when they are parked here", () => {
+    const { sealed, stores } = countingStore()
+    return Effect.gen(function* () {
+      const process = yield* mortal({ script: [pays], peers: peer().peers })
+      const { plan_id } = yield* process.on(post({ question: "?", ...stays, agents }))
+      yield* pass("4 seconds", "1 second")
+      assert.deepStrictEqual(sealed, [])
+      yield* pass("4 seconds", "1 second")
+      assert.deepStrictEqual(sealed, [[plan_id]])
+    }).pipe(Effect.scoped, Effect.provide(stores))
   })
 })

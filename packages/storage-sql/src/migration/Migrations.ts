@@ -57,7 +57,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0046_session_files": sessionFiles,
   "0047_file_purposes": filePurposes,
   "0048_outside_chunks": outsideChunks,
-  "0049_caller_tokens": Changes.callerTokens
+  "0049_caller_tokens": Changes.callerTokens,
+  "0050_sealed_waits": Changes.sealedWaits
 }
 
 const table = "bowline_migrations"

@@ -6,6 +6,7 @@ import type { PlanId, PlanState } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { fromEvents } from "@bowline/runtime/unstable/store/EventRow"
 import {
   type Accepted,
@@ -21,7 +22,7 @@ import {
   settles,
   toolsIn
 } from "@bowline/runtime/unstable/store/InboxStore"
-import { Duration, Effect, Layer, Option, type Schema, Struct } from "effect"
+import { Clock, Duration, Effect, Layer, Option, type Schema, Struct } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { newestFirst } from "../internal/NewestFirst.ts"
@@ -41,6 +42,8 @@ import {
   waitingColumns,
   type WaitingRow
 } from "./internal/InboxRows.ts"
+import { findBlocksBefore, unpack } from "./internal/SealedEvents.ts"
+import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { expireWaits, isMore, isOpenWait, wakes } from "./internal/Waking.ts"
 
 type Sql = SqlClient.SqlClient
@@ -116,9 +119,12 @@ const countAndWake = (sql: Sql, plan: PlanId) =>
 
 /** Writes a frame of a parked plan, in the place of the process that has none of it. The plan's row is locked. */
 const tellReaders = Effect.fnUntraced(function* (sql: Sql, plan: PlanId, entry: EntryId, event: PlanEvent) {
-  const [last] = yield* sql<{ readonly next: number; readonly at: Date }>`
-select seq + count as next, greatest(at, now())::timestamptz(3) as at from events where plan_id = ${plan} order by seq desc limit 1`
-  const [row] = last === undefined ? [] : fromEvents(last.next, last.at.toISOString(), [event])
+  const [live] = yield* sql<StoredEvent>`
+select seq, ${sql.literal(eventTime)}, count, event, payload from events e where plan_id = ${plan} order by seq desc limit 1`
+  const [sealed] = live === undefined ? yield* findBlocksBefore(sql, [{ plan_id: plan, seq: undefined }]) : []
+  const last = live === undefined ? sealed && unpack(sealed.block).at(-1) : toEventRow(live)
+  const now = fromMillis(yield* Clock.currentTimeMillis)
+  const [row] = last === undefined ? [] : fromEvents(last.seq + last.count, last.at > now ? last.at : now, [event])
   if (row === undefined) return
   yield* sql`
 insert into events (plan_id, seq, at, count, event, payload)

@@ -140,7 +140,10 @@ const toGuard = (replica: ReplicaId, { fence, state }: GuardRow): Guard =>
 const keptSince = (eventsTtl: Duration.Duration) =>
   Effect.map(Clock.currentTimeMillis, (now) => now - Duration.toMillis(eventsTtl))
 
-/** A plan that has no row behind the cursor is sealed, or has no more: what is sealed between the two statements is found by the second one. */
+/**
+ * A plan that has no row right behind the cursor is sealed up to its end, or to where it has waited, or has no more: what is sealed between the two
+ * statements is found by the second one.
+ */
 const events = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   id: PlanId,
@@ -163,9 +166,10 @@ select seq, at, count, event, payload, record from (
 ) page
 where coalesce(before, 0) < ${pageBytes}
 order by seq`
-  if (rows.length > 0) return rows.map(toEventRow)
+  const [first] = rows
+  if (first !== undefined && first.seq <= after + 1) return rows.map(toEventRow)
   const [block] = yield* findBlock(sql, id, after, fromMillis(yield* keptSince(eventsTtl)))
-  return block === undefined ? [] : readBlock(block, after, limit)
+  return block === undefined ? rows.map(toEventRow) : readBlock(block, after, limit)
 })
 
 const make = (

@@ -84,8 +84,10 @@ update replicas set waits_for = array_remove(waits_for, ${session}) where id = $
       withDeadline(
         renewing<Renewed>`
 with alive as (
-  insert into replicas (id, expires_at, parks, seals, channel) values (${replica}, ${expiresIn(ttl)}, true, true, ${channel})
-  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true, channel = excluded.channel
+  insert into replicas (id, expires_at, parks, seals, seals_waits, channel)
+  values (${replica}, ${expiresIn(ttl)}, true, true, true, ${channel})
+  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true, seals_waits = true,
+    channel = excluded.channel
 ), mine as (
   select session_id from leases where replica = ${replica} order by session_id for update
 ), renewed as (

@@ -1,3 +1,6 @@
+import type { NewEntry } from "@bowline/domain/plan/Inbox"
+import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -5,7 +8,12 @@ import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, type Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import { pack } from "../../src/plan/internal/SealedEvents.ts"
+import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
+import { writeSealed } from "../../src/plan/internal/SealPlans.ts"
 import { onEmbedded, onPostgres } from "../stores.ts"
+
+const now = Effect.map(Clock.currentTimeMillis, fromMillis)
 
 const text = "A bowline is the knot that holds under any load and never jams. "
 
@@ -24,6 +32,23 @@ const endedBefore = Effect.fnUntraced(function* (age: Duration.Input) {
   return held
 })
 
+/** A plan that waits for a decision, with two steps behind it. */
+const parkedNow = Effect.gen(function* () {
+  const held = yield* Given.createHeld({ created_at: yield* now })
+  const task_id = yield* Given.newTask
+  const events = [Given.row(2, "step"), Given.row(3, "text.delta", "{}", 4), Given.row(7, "approval.requested")]
+  yield* Given.write(held, [Given.waitOpened(task_id), ...Given.parked()], events)
+  const say = (entry: NewEntry) =>
+    Effect.flatMap(Given.accepting(held.plan.plan_id, entry), (accepting) =>
+      Effect.flatMap(InboxStore, (inboxes) => inboxes.accept(accepting))
+    )
+  return {
+    held,
+    decide: say({ type: "decision", task_id, decision: "approve" }),
+    hurry: say({ type: "text", text: "Hurry", when: "boundary", else: "ask" })
+  }
+})
+
 interface Kept {
   readonly live: number
   readonly sealed: number
@@ -39,8 +64,6 @@ select (select count(*)::int from events where plan_id = ${plan_id}) as live,
 })
 const live: Kept = { live: 33, sealed: 0 }
 const sealed: Kept = { live: 0, sealed: 1 }
-
-const now = Effect.map(Clock.currentTimeMillis, fromMillis)
 
 /** Sweeps until nothing is left to do. */
 const sweep = Effect.gen(function* () {
@@ -155,6 +178,113 @@ describe("a plan that is over", () => {
       assert.deepStrictEqual(yield* keptOf(plan), { live: 0, sealed: 0 })
       assert.deepStrictEqual(yield* keptOf(other), sealed)
     })
+  )
+})
+
+describe("a plan that waits", () => {
+  onBoth(
+    "is sealed up to there, also when it is told something, and becomes one row in the week of its end",
+    Effect.gen(function* () {
+      const store = yield* PlanStore
+      const { decide, held, hurry } = yield* parkedNow
+      assert.deepStrictEqual(yield* keptOf(held), { live: 4, sealed: 0 })
+      yield* store.seal([held.plan.plan_id])
+      assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 1 })
+      yield* hurry
+      assert.deepStrictEqual(yield* keptOf(held), { live: 1, sealed: 1 })
+      yield* sweep
+      assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 1 })
+      yield* hurry
+      yield* decide
+      // It runs: what is stored of it meanwhile stays as it is.
+      yield* store.seal([held.plan.plan_id])
+      assert.deepStrictEqual(yield* keptOf(held), { live: 1, sealed: 1 })
+      const taken = yield* Given.takeOver(held, yield* Given.newReplica)
+      yield* Given.write(taken, [Given.settled(Given.completed, yield* now)], [Given.row(10, "done")])
+      const before = yield* Given.rowsOf(held)
+      yield* store.seal([held.plan.plan_id])
+      assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 1 })
+      assert.deepStrictEqual(
+        (yield* weeks).map(({ name, rows }) => [name === "sealed_open", rows]),
+        [
+          [false, 1],
+          [true, 0]
+        ]
+      )
+      assert.deepStrictEqual(
+        before.map(({ seq }) => seq),
+        [1, 2, 3, 7, 8, 9, 10]
+      )
+      assert.deepStrictEqual(yield* Given.rowsOf(held), before)
+    })
+  )
+
+  it.live(
+    "keeps what is sealed as long as it waits, stays as it is while a replica lives that cannot read that, and goes with its events",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const store = yield* PlanStore
+        const [{ decide, held }, other] = [yield* parkedNow, yield* endedBefore("1 hour")]
+        yield* sql`
+insert into replicas (id, expires_at, parks, seals) values ('replica_old', now() + interval '1 minute', true, true)`
+        yield* store.seal([held.plan.plan_id])
+        yield* sweep
+        assert.deepStrictEqual(yield* keptOf(held), { live: 4, sealed: 0 })
+        assert.deepStrictEqual(yield* keptOf(other), sealed)
+        yield* sql`update replicas set expires_at = now() where id = 'replica_old'`
+        yield* sweep
+        assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 1 })
+        const later = (yield* Clock.currentTimeMillis) + Duration.toMillis(Duration.days(400))
+        yield* store.sealLeft(fromMillis(later))
+        assert.lengthOf(yield* Given.eventsOf(held), 4)
+        yield* decide
+        const taken = yield* Given.takeOver(held, yield* Given.newReplica)
+        const ended = fromMillis((yield* Clock.currentTimeMillis) - Duration.toMillis(Duration.days(31)))
+        yield* Given.write(taken, [Given.settled(Given.completed, ended)], [Given.row(8, "done")])
+        yield* sweep
+        assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 0 })
+      }).pipe(Effect.provide(onPostgres))
+  )
+
+  it.live("is sealed once by two that have read the same rows, and loses nothing that came meanwhile", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [{ held, hurry }, { held: late }] = [yield* parkedNow, yield* parkedNow]
+      // Of many that find no table at once, one makes it.
+      const makeTables = makeWeeks(sql, [null, new Date(0)])
+      yield* Effect.all(
+        Array.from({ length: 4 }, () => makeTables),
+        { concurrency: "unbounded" }
+      )
+      const seal = ({ plan: { plan_id } }: Given.Stored, rows: ReadonlyArray<EventRow>, last: number) => {
+        const body = pack(rows)
+        const first_seq = rows[0]?.seq ?? 0
+        const ends = [body.length]
+        return writeSealed(sql, [{ plan_id, finished_at: null, first_seq, last_seqs: [last], ends, body: [body] }])
+      }
+      const first = yield* Given.eventsOf(held)
+      yield* hurry
+      yield* seal(held, first, 7)
+      assert.deepStrictEqual(yield* keptOf(held), { live: 1, sealed: 1 })
+      const all = yield* Given.rowsOf(held)
+      for (const [rows, last] of [
+        [first, 7],
+        [all, 8],
+        [all.slice(4), 8],
+        [all.slice(4), 8],
+        [all, 8]
+      ] as const) {
+        yield* seal(held, rows, last)
+        assert.deepStrictEqual(yield* Given.rowsOf(held), all)
+      }
+      assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 1 })
+      // It has ended since it was read.
+      const read = yield* Given.eventsOf(late)
+      yield* sql`update plans set state = 'completed', finished_at = now() where id = ${late.plan.plan_id}`
+      yield* seal(late, read, 7)
+      assert.deepStrictEqual(yield* keptOf(late), { live: 4, sealed: 0 })
+    }).pipe(Effect.provide(onPostgres))
   )
 })
 

@@ -5,7 +5,7 @@ import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
-import { findBlock } from "../../src/plan/internal/SealedEvents.ts"
+import { findBlock, findBlocksBefore } from "../../src/plan/internal/SealedEvents.ts"
 import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
 import { lookForAbandoned } from "../../src/plan/internal/TakeOverPlans.ts"
 import { findLeft, readRows, writeSealed } from "../../src/plan/internal/SealPlans.ts"
@@ -20,7 +20,8 @@ const well = [
   `update plans set replica = 'replica_well'`,
   `update plans set state = case when ordinal % 4 = 0 then 'queued' else 'running' end, finished_at = null
    where ordinal > ${plans - 400}`,
-  "insert into replicas (id, expires_at, parks, seals, channel) values ('replica_well', now() + interval '1 hour', true, true, 'well')",
+  `insert into replicas (id, expires_at, parks, seals, seals_waits, channel)
+   values ('replica_well', now() + interval '1 hour', true, true, true, 'well')`,
   `insert into leases (session_id, replica, fence, expires_at)
    select distinct session_id, 'replica_well', 1, now() + interval '1 hour' from plans where state = 'running'`
 ]
@@ -30,10 +31,8 @@ const fill = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const now = yield* Clock.currentTimeMillis
   yield* fillDays(plans, days)
-  yield* makeWeeks(
-    sql,
-    Array.from({ length: days + 1 }, (_, day) => new Date(now - Duration.toMillis(Duration.days(day))))
-  )
+  const ends = Array.from({ length: days + 1 }, (_, day) => new Date(now - Duration.toMillis(Duration.days(day))))
+  yield* makeWeeks(sql, [...ends, null])
   for (const statement of [
     `insert into sealed (plan_id, ended_at, codec, last_seqs, ends, body)
      select id, finished_at, 'zstd-1', '{300}', '{2600}', decode(repeat(md5(id), 160), 'hex')
@@ -45,6 +44,11 @@ const fill = Effect.gen(function* () {
      select p.session_id, p.ordinal, 'msg_' || md5(p.id)::uuid, p.id, 'user', '[{"type":"text","text":"?"}]', p.created_at from plans p`,
     `update sessions s set expires_at = now() - interval '1 hour' where ordinal % 20 = 0
        and not exists (select from plans p where p.session_id = s.id and p.finished_at is null)`,
+    // Plans that wait, and are sealed up to there.
+    `update plans set state = 'waiting' where ordinal > ${plans - 200}`,
+    "delete from leases l where not exists (select from plans p where p.session_id = l.session_id and p.state = 'running')",
+    `insert into sealed (plan_id, ended_at, codec, last_seqs, ends, body)
+     select id, 'infinity', 'zstd-1', '{20}', '{600}', decode(repeat(md5(id), 40), 'hex') from plans where state = 'waiting'`,
     "insert into deleted_plans (id) select 'plan_' || md5('gone' || n)::uuid from generate_series(1, 500) n",
     ...well,
     "vacuum full plans",
@@ -130,11 +134,15 @@ const looked = Effect.gen(function* () {
     "seals it": [
       writeSealed(
         sql,
-        left.map((plan_id) => ({ plan_id, finished_at: now, last_seqs: [20], ends: [1], body }))
+        left.map((plan_id) => ({ plan_id, finished_at: now, first_seq: 1, last_seqs: [20], ends: [1], body }))
       ),
       /events_pkey/
     ],
-    "reads what is sealed": [findBlock(sql, one.id, 0, fromMillis(0)), /sealed_\d+_pkey/]
+    "reads what is sealed": [findBlock(sql, one.id, 0, fromMillis(0)), /sealed_\d+_pkey/],
+    "reads what is sealed of a plan that waited": [
+      findBlocksBefore(sql, [{ plan_id: one.id, seq: 1 }]),
+      /sealed_open_pkey/
+    ]
   }
   for (const [name, [statement, index]] of Object.entries(statements)) {
     const how = yield* explain(statement)

@@ -305,6 +305,17 @@ export const eventsOf = Effect.fnUntraced(function* ({ plan }: Stored, after: nu
   return yield* (yield* PlanStore).events(plan.plan_id, after, limit)
 })
 
+/** All rows of the plan's events, page by page. */
+export const rowsOf = Effect.fnUntraced(function* (stored: Stored) {
+  const rows: Array<EventRow> = []
+  for (;;) {
+    const { count, seq } = rows.at(-1) ?? { seq: 0, count: 1 }
+    const page = yield* eventsOf(stored, seq + count - 1, 500)
+    if (page.length === 0) return rows
+    rows.push(...page)
+  }
+})
+
 type WaitOpened = Extract<PlanChange, { readonly _tag: "WaitOpened" }>
 
 /** A call of `rigger_ask` waits for a decision, or for what is given. */
@@ -328,6 +339,20 @@ export const waitOpened = (task_id: TaskId, given: Partial<WaitOpened> = {}): Wa
   spent_ms: 0,
   ...given
 })
+
+/** The rest of the time of a plan that is `parked`, in milliseconds. */
+export const parkedLeft = 60_000
+
+/** The changes that park a plan, and release its session. */
+export const parked = (
+  until: string | null = farOff,
+  given = preferences,
+  needsReader = given.on_disconnect === "cancel"
+): ReadonlyArray<PlanChange> => [
+  { _tag: "Progressed", stage: "approval", progress },
+  { _tag: "Parked", leftMs: parkedLeft, until, preferences: given, needsReader },
+  { _tag: "Released" }
+]
 
 /** An entry for a plan, as any caller may send it, or the one who owns the plan. */
 export const accepting = Effect.fnUntraced(function* (plan_id: PlanId, entry: NewEntry, owner?: CallerName) {

@@ -357,6 +357,11 @@ export const sealed: Steps = [
   `alter table replicas add column if not exists seals boolean not null default false`
 ]
 
+/** A replica of the version before does not say that it can read plans whose first events are sealed while the next ones are not. */
+export const sealedWaits: Steps = [
+  `alter table replicas add column if not exists seals_waits boolean not null default false`
+]
+
 /** How much of its own time a call had used when it began to wait. Nobody knows that of a wait that the version before has opened. */
 export const callTimes: Steps = [`alter table waits add column if not exists spent_ms int`]
 

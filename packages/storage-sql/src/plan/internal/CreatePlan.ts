@@ -146,8 +146,8 @@ with seen as materialized (
   from plan, session s
 ), replica as (
   -- A new replica has not renewed yet. Without this row it would count as dead, and its plan as abandoned.
-  insert into replicas (id, expires_at, parks, seals, channel)
-  select ${replica}, clock_timestamp() + interval '10 seconds', true, true, '' from plan
+  insert into replicas (id, expires_at, parks, seals, seals_waits, channel)
+  select ${replica}, clock_timestamp() + interval '10 seconds', true, true, true, '' from plan
   on conflict do nothing
 ${
   webhooks.length === 0

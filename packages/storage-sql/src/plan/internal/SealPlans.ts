@@ -2,7 +2,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { bytesOf, frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { Array as Arr, Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { codec, pack } from "./SealedEvents.ts"
+import { codec, notEnded, pack } from "./SealedEvents.ts"
 import { dropWeeks, makeWeeks } from "./SealedWeeks.ts"
 import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
 
@@ -20,10 +20,14 @@ const plansAtOnce = 50
 /** How long a plan must be over before the sweep seals it: its own process has not. */
 const leftAfter = "1 minute"
 
-/** A replica of the version before cannot read sealed plans. */
-const allSeal = "not exists (select from replicas r where r.expires_at > now() and not r.seals)"
+/** A replica of an earlier version cannot read sealed plans, or not those that wait. */
+const all = (column: "seals" | "seals_waits") =>
+  `not exists (select from replicas r where r.expires_at > now() and not r.${column})`
 
 const isOver = "p.state in ('completed', 'failed', 'aborted') and p.finished_at is not null"
+const isParked = "p.state = 'waiting'"
+
+const maySeal = `((${isOver} and ${all("seals")}) or (${isParked} and ${all("seals_waits")}))`
 
 /** The last row that was read. */
 interface Cursor {
@@ -31,7 +35,7 @@ interface Cursor {
   readonly seq: number
 }
 
-type Row = StoredEvent & { readonly plan_id: PlanId; readonly finished_at: Date }
+type Row = StoredEvent & { readonly plan_id: PlanId; readonly finished_at: Date | null }
 
 /** The next rows of these plans, those of one plan after those of the other. */
 export const readRows = (sql: SqlClient.SqlClient, plans: ReadonlyArray<string>, { plan_id, seq }: Cursor) => sql<Row>`
@@ -44,60 +48,81 @@ select plan_id, finished_at, seq, at, count, event, payload, record from (
   cross join lateral (
     select * from events e where e.plan_id = p.id and (p.id > ${plan_id} or e.seq > ${seq}) order by e.seq limit ${rowsAtOnce}
   ) e
-  where ${sql.in("p.id", plans)} and p.id >= ${plan_id} and ${sql.literal(isOver)} and ${sql.literal(allSeal)}
+  where ${sql.in("p.id", plans)} and p.id >= ${plan_id} and ${sql.literal(maySeal)}
   order by p.id, e.seq limit ${rowsAtOnce}
 ) page
 where coalesce(before, 0) < ${pageBytes}
 order by plan_id, seq`
 
-/** A plan as it is sealed: the last seq and the end of each block in the body. */
+/** A plan as it is sealed, from its first event that was not: the last seq and the end of each block in the body. One that waits has no end. */
 interface Sealed {
   readonly plan_id: PlanId
-  readonly finished_at: Date
+  readonly finished_at: Date | null
+  readonly first_seq: number
   readonly last_seqs: Array<number>
   readonly ends: Array<number>
   readonly body: Array<Buffer>
 }
 
+/** Where the blocks of `next` end when its body is behind that of `first`, which may not be there. */
+const behind = (first: string, next: string) =>
+  `${first}.ends || array(select coalesce(octet_length(${first}.body), 0) + u.finish from unnest(${next}.ends) with ordinality u(finish, place) order by u.place)`
+
 /**
- * Writes sealed plans and deletes their rows, in one statement, which is one transaction. A plan whose row somebody else has locked is sealed or
- * deleted by them. An event of a plan that is over never changes, and none is added. `like` has the rows found by their index: see `writeBatch`.
+ * Writes sealed plans and deletes their rows, in one statement, which is one transaction. A plan whose row somebody else has locked is sealed, woken or
+ * deleted by them; one that has ended since it was read is left for the next time. An event never changes. What is sealed of a plan that waits gets the
+ * blocks of its next events behind its own, and is a part of the row of its end. Of two that seal the same rows, one finds that the other has:
+ * the conflict shows it what is there now. `like` has the rows found by their index: see `writeBatch`.
  */
 export const writeSealed = (sql: SqlClient.SqlClient, plans: ReadonlyArray<Sealed>) => {
-  const rows = plans.map(({ body, ends, last_seqs, plan_id }) => ({
+  const rows = plans.map(({ body, ends, finished_at, first_seq, last_seqs, plan_id }) => ({
     plan_id,
+    ended_at: finished_at ?? notEnded,
+    first_seq,
     last_seqs,
     ends,
     body: Buffer.concat(body).toString("base64")
   }))
   return sql`
 with given as materialized (
-  select g.* from json_to_recordset(${JSON.stringify(rows)}::json) as g(plan_id text, last_seqs int[], ends int[], body text)
+  select g.plan_id, g.ended_at, g.first_seq, g.last_seqs, g.ends, decode(g.body, 'base64') as body
+  from json_to_recordset(${JSON.stringify(rows)}::json) as g(plan_id text, ended_at timestamptz, first_seq int, last_seqs int[], ends int[], body text)
   where g.plan_id like 'plan\\_%'
 ), held as materialized (
-  select g.*, p.finished_at from given g
+  select g.* from given g
   cross join lateral (
-    select p.finished_at from plans p
-    where p.id = g.plan_id and ${sql.literal(isOver)} and ${sql.literal(allSeal)}
+    select from plans p
+    where p.id = g.plan_id and coalesce(p.finished_at, ${notEnded}) = g.ended_at and ${sql.literal(maySeal)}
     for no key update skip locked
   ) p
 ), kept as (
-  insert into sealed (plan_id, ended_at, codec, last_seqs, ends, body)
-  select plan_id, finished_at, ${codec}, last_seqs, ends, decode(body, 'base64') from held
-  on conflict do nothing
+  insert into sealed as s (plan_id, ended_at, codec, last_seqs, ends, body)
+  select h.plan_id, h.ended_at, ${codec}, o.last_seqs || h.last_seqs, ${sql.literal(behind("o", "h"))}, coalesce(o.body, '') || h.body
+  from held h left join sealed o on o.plan_id = h.plan_id and o.ended_at = ${notEnded} and h.ended_at <> ${notEnded}
+  on conflict (plan_id, ended_at) do update set
+    last_seqs = s.last_seqs || excluded.last_seqs, ends = ${sql.literal(behind("s", "excluded"))}, body = s.body || excluded.body
+  where s.ended_at = ${notEnded}
+    and s.last_seqs[array_upper(s.last_seqs, 1)] < (select h.first_seq from held h where h.plan_id = s.plan_id)
+  returning s.plan_id
+), joined as (
+  delete from sealed o using kept k join held h using (plan_id)
+  where o.plan_id = k.plan_id and o.ended_at = ${notEnded} and h.ended_at <> ${notEnded}
 )
-delete from events e using held h where e.plan_id = h.plan_id`
+delete from events e using kept k join held h using (plan_id)
+where e.plan_id = k.plan_id and e.seq <= h.last_seqs[array_upper(h.last_seqs, 1)]`
 }
 
 /** Deletes the events of plans that ended too long ago to be kept. */
 const deleteEvents = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql`
 with over as materialized (
   select p.id from plans p where ${sql.in("p.id", plans)} and p.id like 'plan\\_%' and ${sql.literal(isOver)}
+), unsealed as (
+  delete from sealed s using over o where s.plan_id = o.id and s.ended_at = ${notEnded}
 )
 delete from events e using over o where e.plan_id = o.id`
 
 const write = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plans: ReadonlyArray<Sealed>, since: number) {
-  const isKept = ({ finished_at }: Sealed) => finished_at.getTime() > since
+  const isKept = ({ finished_at }: Sealed) => finished_at === null || finished_at.getTime() > since
   const kept = plans.filter(isKept)
   if (kept.length > 0) {
     yield* makeWeeks(
@@ -115,7 +140,7 @@ const write = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plans: Read
   }
 })
 
-/** Seals those of the plans that are over. What ended before `since` (milliseconds since 1970) is not kept. */
+/** Seals those of the plans that are over, and those that wait up to there. What ended before `since` (milliseconds since 1970) is not kept. */
 export const sealPlans = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   plans: ReadonlyArray<PlanId>,
@@ -139,7 +164,7 @@ export const sealPlans = Effect.fnUntraced(function* (
       const [{ finished_at, plan_id }] = part
       if (open?.plan_id !== plan_id) {
         if (open !== undefined) done.push(open)
-        open = { plan_id, finished_at, last_seqs: [], ends: [], body: [] }
+        open = { plan_id, finished_at, first_seq: part[0].seq, last_seqs: [], ends: [], body: [] }
       }
       const block = pack(
         part.map(({ at, count, event, payload, record, seq }) => toEventRow({ at, count, event, payload, record, seq }))
@@ -170,8 +195,8 @@ export const sealPlans = Effect.fnUntraced(function* (
 })
 
 /**
- * The next plans behind this one that have events, and are over for a while; and behind which plan to look next, null at the end. It goes from plan to
- * plan along the primary key of the events: plans that run, wait, or were left are all that there are.
+ * The next plans behind this one that have events, and wait, or are over for a while; and behind which plan to look next, null at the end. It goes from plan
+ * to plan along the primary key of the events: plans that run, or were left, are all that there are.
  */
 export const findLeft = (sql: SqlClient.SqlClient, behind: string) => sql<{
   readonly next: string | null
@@ -187,14 +212,16 @@ with recursive stored as (
   where s.place < ${looked}
 ), left_over as (
   select s.plan_id from stored s cross join lateral (
-    select from plans p where p.id = s.plan_id and ${sql.literal(isOver)} and p.finished_at < now() - ${leftAfter}::interval limit 1
+    select from plans p
+    where p.id = s.plan_id and ${sql.literal(maySeal)} and coalesce(p.finished_at, '-infinity') < now() - ${leftAfter}::interval
+    limit 1
   ) p
   order by s.plan_id limit ${plansAtOnce}
 )
 select (select json_agg(plan_id) from left_over) as plans, coalesce(
   (select max(plan_id) from left_over having count(*) = ${plansAtOnce}),
   (select max(plan_id) from stored having count(*) = ${looked})) as next
-where ${sql.literal(allSeal)}`
+where ${sql.literal(all("seals"))}`
 
 /** Seals the next of the plans that were left, and drops the weeks that are kept no longer by `now`. Says whether there may be more. */
 export const makeSealLeft = (sql: SqlClient.SqlClient, eventsTtl: Duration.Duration) => {

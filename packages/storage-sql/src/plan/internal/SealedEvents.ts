@@ -143,26 +143,52 @@ export const unpack = (packed: Uint8Array): ReadonlyArray<EventRow> => {
   })
 }
 
+/**
+ * When a plan that is not over has ended, for the row of what is sealed of it. The partition of this time is never dropped: when the plan is over, the row
+ * becomes a part of the one that it has then.
+ */
+export const notEnded = "infinity"
+
+/** Where each block of the row `s` lies in its body. */
+const places = `unnest(s.last_seqs, s.ends) with ordinality as u(last_seq, finish, place)`
+const startOf = "coalesce(s.ends[u.place::int - 1], 0)"
+const blockOf = "substring(b.body from b.start + 1 for b.finish - b.start) as block"
+
 /** What a statement finds of a sealed plan: the block that holds the event behind a cursor. */
 export interface SealedBlock {
   readonly block: Uint8Array
 }
 
 /**
- * Finds the block with the event `after + 1`, of a plan that ended behind `since`. The time of its end leads to the one partition. It reads nothing
- * but this block, since Postgres has not compressed the body.
+ * Finds the block with the event `after + 1`, of a plan that ended behind `since`, or has not. The time of its end leads to the one partition; until a plan
+ * that has waited is sealed at its end, its first events are where they were. It reads nothing but this block, since Postgres has not compressed the body.
  */
 export const findBlock = (sql: SqlClient.SqlClient, id: PlanId, after: number, since: string) => sql<SealedBlock>`
-select substring(s.body from coalesce(s.ends[b.place - 1], 0) + 1 for b.finish - coalesce(s.ends[b.place - 1], 0)) as block
+select ${sql.literal(blockOf)}
 from plans p
 cross join lateral (
-  select * from sealed s where s.plan_id = p.id and s.ended_at = p.finished_at limit 1
-) s
-cross join lateral (
-  select u.finish, u.place::int from unnest(s.last_seqs, s.ends) with ordinality as u(last_seq, finish, place)
-  where u.last_seq > ${after} order by u.place limit 1
+  select s.body, ${sql.literal(startOf)} as start, u.finish
+  from (
+    select * from sealed s where s.plan_id = p.id and s.ended_at = p.finished_at
+    union all
+    select * from sealed s where s.plan_id = p.id and s.ended_at = ${notEnded}
+  ) s cross join lateral ${sql.literal(places)}
+  where u.last_seq > ${after} order by u.last_seq limit 1
 ) b
-where p.id = ${id} and p.finished_at > ${since}`
+where p.id = ${id} and coalesce(p.finished_at, ${notEnded}) > ${since}`
+
+/** The last block of each of these plans, which are not over, whose events are before this one; without it the last of all. */
+export const findBlocksBefore = (
+  sql: SqlClient.SqlClient,
+  plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seq: number | undefined }>
+) => sql<SealedBlock & { readonly plan_id: PlanId }>`
+select g.plan_id, ${sql.literal(blockOf)}
+from json_to_recordset(${JSON.stringify(plans)}::json) as g(plan_id text, seq int)
+cross join lateral (
+  select s.body, ${sql.literal(startOf)} as start, u.finish from sealed s cross join lateral ${sql.literal(places)}
+  where s.plan_id = g.plan_id and s.ended_at = ${notEnded} and (g.seq is null or u.last_seq < g.seq)
+  order by u.last_seq desc limit 1
+) b`
 
 /** The page of a block that `events` gives. */
 export const readBlock = ({ block }: SealedBlock, after: number, limit: number): ReadonlyArray<EventRow> =>

@@ -1,5 +1,6 @@
 import { DateTime, Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { notEnded } from "./SealedEvents.ts"
 
 const week = Duration.toMillis(Duration.weeks(1))
 
@@ -12,32 +13,39 @@ const dayOf = (millis: number): string => DateTime.formatIsoDateUtc(DateTime.mak
 
 const prefix = "sealed_"
 
-/** The table with the plans that ended in the week that begins on this day. */
-const tableOf = (monday: number): string => prefix + dayOf(monday).replaceAll("-", "")
+/** The table with the plans that ended in a week, and from when to when that is; of null the one with what is sealed of plans that are not over: no sweep drops it. */
+const tableOf = (monday: number | null) =>
+  monday === null
+    ? { table: `${prefix}open`, range: `from ('${notEnded}') to (maxvalue)` }
+    : {
+        table: prefix + dayOf(monday).replaceAll("-", ""),
+        range: `from ('${dayOf(monday)} 00:00Z') to ('${dayOf(monday + week)} 00:00Z')`
+      }
 
-/** When the week of the table is over, in milliseconds since 1970. */
+/** When the week of the table is over, in milliseconds since 1970; NaN if it has none. */
 const endOf = (table: string): number => {
   const [, year, month, day] = /_(\d{4})(\d\d)(\d\d)$/.exec(table) ?? []
   return Date.parse(`${year}-${month}-${day}T00:00:00Z`) + week
 }
 
 /**
- * Makes the tables for plans that ended at these times, where they are missing. A new table is attached when it is complete: that waits for nobody
+ * Makes the tables for plans that ended at these times, or have not ended (null), where they are missing. A new table is attached when it is complete: that waits for nobody
  * who reads or writes the others.
  */
-export const makeWeeks = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ends: ReadonlyArray<Date>) {
-  for (const monday of new Set(ends.map((end) => beginOf(end.getTime())))) {
-    const table = tableOf(monday)
+export const makeWeeks = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ends: ReadonlyArray<Date | null>) {
+  for (const monday of new Set(ends.map((end) => end && beginOf(end.getTime())))) {
+    const { range, table } = tableOf(monday)
     const [found] = yield* sql<{ readonly exists: boolean }>`select to_regclass(${table}) is not null as exists`
     if (found?.exists === true) continue
     yield* sql.withTransaction(
       Effect.gen(function* () {
         yield* sql`select pg_advisory_xact_lock(hashtextextended('bowline/sealing', 0))`
+        // `to_regclass` may remember that there was none before the lock.
         yield* sql.unsafe(`
 do $$ begin
-  if to_regclass('${table}') is null then
-    create table ${table} (like sealed including all);
-    alter table sealed attach partition ${table} for values from ('${dayOf(monday)} 00:00Z') to ('${dayOf(monday + week)} 00:00Z');
+  if not exists (select from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'sealed'::regclass and c.relname = '${table}') then
+    create table if not exists ${table} (like sealed including all);
+    alter table sealed attach partition ${table} for values ${range};
   end if;
 end $$`)
       })

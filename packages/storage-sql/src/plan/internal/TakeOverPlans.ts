@@ -3,6 +3,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Message } from "@bowline/domain/session/Message"
 import { direct } from "@bowline/runtime/remote/PeerClient"
+import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { emptyInbox } from "@bowline/runtime/unstable/store/InboxStore"
 import { type AbandonedPlan, type StoredTask, unanswered } from "@bowline/runtime/unstable/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
@@ -12,6 +13,7 @@ import type { SqlClient } from "effect/sql"
 import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
 import { boundWaits, readContents, readWaits, toContent, toWaits } from "./InboxRows.ts"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
+import { findBlocksBefore, unpack } from "./SealedEvents.ts"
 
 type TakenRow = PlanRow & {
   readonly fence: number
@@ -116,8 +118,8 @@ const take = (sql: SqlClient.SqlClient, taking: Taking) => {
   const expires = sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
 with recursive ${candidates(sql, taking)}, alive as (
-  insert into replicas (id, expires_at, parks, seals, channel) values (${replica}, ${expires}, true, true, '')
-  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true
+  insert into replicas (id, expires_at, parks, seals, seals_waits, channel) values (${replica}, ${expires}, true, true, true, '')
+  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true, seals_waits = true
 ), dead as (
   delete from replicas where id in (
     select id from replicas where expires_at <= now() and id <> ${replica} for update skip locked)
@@ -168,7 +170,7 @@ from taken p order by p.ordinal`
 }
 
 /**
- * Reads the events from the last `step` on, or all events if there is none. Walks back row by row along the primary key: a query
+ * Reads the events from the last `step` on, or all events that are not sealed if there is none. Walks back row by row along the primary key: a query
  * for the last `step` lets Postgres read everything before it, too, which can be a lot.
  */
 const readTails = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<OfPlan & StoredEvent>`
@@ -184,6 +186,29 @@ with recursive tail as (
   where t.event <> 'step'
 )
 select plan_id, seq, ${sql.literal(eventTime)}, count, event, payload from tail e order by plan_id, seq`
+
+const beginsTail = ({ event, seq }: EventRow): boolean => event === "step" || seq === 1
+
+/** Puts in front of tails what is missing up to the last `step`: it was sealed while the plan waited. Walks back block by block. */
+const addSealed = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  plans: ReadonlyArray<PlanId>,
+  tails: Map<PlanId, ReadonlyArray<EventRow>>
+) {
+  const isShort = (plan: PlanId) => !tails.get(plan)?.some(beginsTail)
+  for (let left = plans.filter(isShort); left.length > 0;) {
+    const blocks = yield* findBlocksBefore(
+      sql,
+      left.map((plan_id) => ({ plan_id, seq: tails.get(plan_id)?.[0]?.seq }))
+    )
+    for (const { block, plan_id } of blocks) {
+      const rows = unpack(block).map((row) => Struct.omit(row, ["record"]))
+      const step = rows.findLastIndex(beginsTail)
+      tails.set(plan_id, [...rows.slice(Math.max(step, 0)), ...(tails.get(plan_id) ?? [])])
+    }
+    left = blocks.map(({ plan_id }) => plan_id).filter(isShort)
+  }
+})
 
 const readTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<TaskRow>`
 select plan_id, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
@@ -215,7 +240,13 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
       const taken = yield* take(sql, taking)
       if (taken.length === 0) return []
       const ids = taken.map(({ plan_id }) => plan_id)
-      const tails = byPlan(yield* readTails(sql, ids))
+      const tails = new Map(
+        Array.from(byPlan(yield* readTails(sql, ids)), ([plan, rows]) => [
+          plan,
+          rows.map((row) => toEventRow(Struct.omit(row, ["plan_id"])))
+        ])
+      )
+      yield* addSealed(sql, ids, tails)
       const tasks = byPlan(yield* readTasks(sql, ids))
       const steps = byPlan(yield* readSteps(sql, ids))
       const waits = byPlan(yield* readWaits(sql, ids))
@@ -241,7 +272,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         gist: row.gist,
         inbox: inboxes.find(({ plan_id }) => plan_id === row.plan_id) ?? emptyInbox(row.plan_id),
         waits: toWaits(waits.get(row.plan_id) ?? []),
-        tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
+        tail: tails.get(row.plan_id) ?? [],
         tasks: (tasks.get(row.plan_id) ?? []).map(toTask),
         unanswered: unanswered(steps.get(row.plan_id) ?? [])
       }))

@@ -99,7 +99,8 @@ where not exists (select from held h where h.plan_id = i.plan_id)
     select p.state = i.settled_as and p.finished_at is not distinct from i.settled_at
       and (i.last_seq is null or i.last_seq = coalesce(
         (select max(e.seq) from events e where e.plan_id = p.id),
-        (select s.last_seqs[array_upper(s.last_seqs, 1)] from sealed s where s.plan_id = p.id and s.ended_at = p.finished_at)))
+        (select s.last_seqs[array_upper(s.last_seqs, 1)] from sealed s
+          where s.plan_id = p.id and s.ended_at = coalesce(p.finished_at, 'infinity'))))
     from plans p where p.id = i.plan_id), false)
 union all
 select h.plan_id, case when h.closes and not h.stored then 'unread' else 'behind' end, null from held h

@@ -3,7 +3,7 @@ import { SessionBusy } from "@bowline/domain/plan/Refusal"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
-import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
@@ -12,20 +12,8 @@ import * as Given from "../Given.ts"
 
 type Held = Given.Stored & { readonly fence: number }
 
-const left = 60_000
-
-const parked = (
-  until: string | null = Given.farOff,
-  preferences = Given.preferences,
-  needsReader = preferences.on_disconnect === "cancel"
-): ReadonlyArray<PlanChange> => [
-  { _tag: "Progressed", stage: "approval", progress: Given.progress },
-  { _tag: "Parked", leftMs: left, until, preferences, needsReader },
-  { _tag: "Released" }
-]
-
-const parking = (held: Held, seen: number, ...given: Parameters<typeof parked>): PlanCommit => ({
-  ...Given.commitOf(held, parked(...given), [Given.row(3, "parked")]),
+const parking = (held: Held, seen: number, ...given: Parameters<typeof Given.parked>): PlanCommit => ({
+  ...Given.commitOf(held, Given.parked(...given), [Given.row(3, "parked")]),
   inbox: { seen, closes: true }
 })
 
@@ -149,6 +137,7 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       const { abandoned, fence } = yield* Given.takeOver(held, replica)
       assert(fence > held.fence)
       assert.deepEqual([abandoned.wokenBy, abandoned.deaths], ["entry", 0])
+      const left = Given.parkedLeft
       assert(abandoned.leftMs <= left && abandoned.leftMs > left - 5_000, String(abandoned.leftMs))
       assert.deepEqual(
         abandoned.inbox.settlements.map(({ given }) => given?.entry),

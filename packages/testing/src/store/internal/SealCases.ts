@@ -1,10 +1,13 @@
+import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { type EventRow, toFrames } from "@bowline/runtime/unstable/store/EventRow"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Clock, Effect } from "effect"
+import { Array as Arr, Clock, Config, Effect } from "effect"
 import assert from "node:assert/strict"
+import { createHash } from "node:crypto"
 import type { StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
 
@@ -36,6 +39,8 @@ const kinds: Readonly<Record<string, ReadonlyArray<Content>>> = {
     ["done", "{}"]
   ],
   "called tools, and asked": [
+    ["plan", "{}"],
+    ["step", '{"step":1}'],
     ["task.started", '{"task_id":"1"}'],
     ["approval.requested", '{"task_id":"1"}'],
     ["parked", '{"wakes_at":null}'],
@@ -75,6 +80,30 @@ const ended = Effect.fnUntraced(function* (contents: ReadonlyArray<Content>) {
   return held
 })
 
+/** A plan that has written so, and is parked with the next event: a call waits for a decision. */
+const parked = Effect.fnUntraced(function* (contents: ReadonlyArray<Content>) {
+  const at = yield* Clock.currentTimeMillis
+  const held = yield* Given.createHeld({ created_at: fromMillis(at) })
+  const task_id = yield* Given.newTask
+  const rows = rowsOf([...contents, ["parked", "{}"]], at)
+  yield* Given.write(held, [Given.waitOpened(task_id)], rows.slice(0, -1))
+  const parking: PlanCommit = {
+    ...Given.commitOf(held, Given.parked(), rows.slice(-1)),
+    inbox: { seen: 0, closes: true }
+  }
+  assert.deepEqual(yield* (yield* PlanStore).commit([parking]), new Map())
+  const say = (entry: NewEntry) =>
+    Effect.flatMap(Given.accepting(held.plan.plan_id, entry), (accepting) =>
+      Effect.flatMap(InboxStore, (inboxes) => inboxes.accept(accepting))
+    )
+  const decide = say({ type: "decision", task_id, decision: "approve" })
+  /** It stays parked, and its readers are told. */
+  const hurry = say({ type: "text", text: "Hurry \u0000", when: "boundary", else: "ask" })
+  return { decide, hurry, parking, stored: held }
+})
+
+const isStep = ({ event }: EventRow) => event === "step"
+
 /** The frames behind a cursor, as a reader gets them page by page. */
 const framesOf = Effect.fnUntraced(function* (stored: Given.Stored, after: number, limit: number) {
   const frames = []
@@ -92,6 +121,27 @@ const cursorsOf = (last: number): ReadonlyArray<number> =>
   Array.from({ length: last + 1 }, (_, seq) => seq).filter(
     (seq) => last < 100 || seq < 2 || seq > last - 2 || seq % 3_331 === 0 || seq === 2_000
   )
+
+/** How many plans are sealed at once: more show that none is special. */
+const many = Effect.orDie(Config.Int("BOWLINE_SEALED_PLANS").pipe(Config.withDefault(25)))
+
+/** What so many plans have written: small ones before, between and behind those that are larger than a page. Of a hundred, one of each kind is at such a place. */
+const mixOf = (count: number): ReadonlyArray<ReadonlyArray<Content>> => {
+  const all = Object.values(kinds)
+  return Array.from({ length: count }, (_, index) => {
+    const [place, within] = [Math.floor((index % 100) / 4), index % 4]
+    return (within === 3 ? all[place] : undefined) ?? all[index % 3] ?? []
+  })
+}
+
+/** What tells frames apart, behind every cursor, or from the first one on where there are many. */
+const digestsOf = Effect.fnUntraced(function* (stored: Given.Stored) {
+  const digest = (frames: unknown) => createHash("sha256").update(JSON.stringify(frames)).digest("base64")
+  const all = yield* framesOf(stored, 0, 1_000)
+  const behind = cursorsOf(all.length).slice(1, all.length < 100 ? undefined : 1)
+  const others = yield* Effect.forEach(behind, (cursor) => framesOf(stored, cursor, cursor % 2 === 0 ? 500 : 1_000))
+  return [all, ...others].map(digest)
+})
 
 export const sealCases: ReadonlyArray<StoreCase> = [
   ...Object.entries(kinds).map(([kind, contents]): StoreCase => ({
@@ -118,12 +168,13 @@ export const sealCases: ReadonlyArray<StoreCase> = [
     title: "gives every frame of plans of every kind as before that were sealed at once",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
-      // Small ones before, between and behind those that are larger than a page.
-      const contents = Object.values(kinds).flatMap((one) => [...Object.values(kinds).slice(0, 3), one])
-      const plans = yield* Effect.forEach([...contents, []], ended)
-      const read = Effect.forEach(plans, (stored) => framesOf(stored, 0, 1_000))
+      const plans = yield* Effect.forEach(mixOf(yield* many), ended)
+      const read = Effect.forEach(plans, digestsOf)
       const before = yield* read
-      yield* store.seal(plans.map(({ plan }) => plan.plan_id).toReversed())
+      const ids = plans.map(({ plan }) => plan.plan_id).toReversed()
+      const seal = Effect.forEach(Arr.chunksOf(ids, 100), store.seal)
+      const [meanwhile] = yield* Effect.all([read, seal], { concurrency: "unbounded" })
+      assert.deepEqual(meanwhile, before)
       assert.deepEqual(yield* read, before)
     })
   },
@@ -146,8 +197,50 @@ export const sealCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* store.keptTexts([]), new Map())
     })
   },
+  ...["called tools, and asked", "told more than a page"].map((kind): StoreCase => ({
+    title: `goes on with a plan that ${kind}, and waited, as if nothing of it was sealed`,
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const { decide, hurry, parking, stored } = yield* parked(kinds[kind] ?? [])
+      const ids = [stored.plan.plan_id]
+      let told = 0
+      const seal = Effect.gen(function* () {
+        const { length } = yield* framesOf(stored, 0, 500)
+        assert(length > told)
+        told = length
+        const read = Effect.forEach(cursorsOf(length), (cursor) => framesOf(stored, cursor, cursor % 2 === 0 ? 500 : 1))
+        const before = yield* read
+        const [meanwhile] = yield* Effect.all([read, store.seal(ids), store.seal(ids)], { concurrency: "unbounded" })
+        assert.deepEqual(meanwhile, before)
+        assert.deepEqual(yield* read, before)
+      })
+      /** The next process gets what it would get of a plan that is not sealed. */
+      const takeOver = Effect.gen(function* () {
+        const taken = yield* Given.takeOver(stored, yield* Given.newReplica)
+        const rows = yield* Given.rowsOf(stored)
+        assert.deepEqual(taken.abandoned.tail, rows.slice(Math.max(rows.findLastIndex(isStep), 0)))
+        return taken
+      })
+      yield* seal
+      // Its answer was lost.
+      assert.deepEqual(yield* store.commit([parking]), new Map())
+      yield* hurry
+      yield* seal
+      yield* hurry
+      yield* decide
+      const first = yield* takeOver
+      yield* Given.write(first, [{ _tag: "Woken" }], [Given.row(told + 2, "woken")])
+      yield* Given.abandon
+      const again = yield* takeOver
+      yield* Given.write(again, [{ _tag: "Held", fence: again.fence }], [Given.row(told + 3, "step")])
+      const now = fromMillis(yield* Clock.currentTimeMillis)
+      yield* Given.write(again, [Given.settled(Given.completed, now)], [Given.row(told + 4, "done")])
+      yield* seal
+      assert.deepEqual(yield* Given.eventsOf(stored, told, 1), [])
+    })
+  })),
   {
-    title: "seals no plan that is not over",
+    title: "seals no plan that runs",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const held = yield* Given.createHeld({ created_at: fromMillis(yield* Clock.currentTimeMillis) })
