@@ -32,7 +32,7 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   mcp: ["domain", "runtime"],
   "storage-sql": ["domain", "runtime"],
   // Only its tests import it, and it runs the adapters.
-  testing: ["domain", "runtime", "a2a", "mcp", "provider-openai", "provider-anthropic", "storage-sql"],
+  testing: ["domain", "client", "runtime", "a2a", "mcp", "provider-openai", "provider-anthropic", "storage-sql"],
   client: []
 }
 
@@ -118,6 +118,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "store",
     "simulation",
     "replay",
+    "evaluate",
     "DemoProcess.ts",
     "GatewayProcess.ts",
     "TestKit.ts"
@@ -168,9 +169,9 @@ const ours = new Map(manifests.map(({ folder, manifest }) => [manifest.name, fol
 /** Says why one folder of the workspace must not import another one, if so. */
 const forbids = (from: string, to: string, inTest: boolean, file: string): string | undefined => {
   if (!to.startsWith("packages/")) return `imports ${to}, which is not a package`
-  // It loads it when somebody asks for a replay, and says what to install where it is not there.
-  const isReplay = file.endsWith("/ReplayCommand.ts")
-  if (from === "apps/gateway" && to === "packages/testing" && !inTest && !isReplay) {
+  // They load it when somebody asks for a replay or an evaluation, and say what to install where it is not there.
+  const isLoaded = /\/(Replay|Eval)Command\.ts$/.test(file)
+  if (from === "apps/gateway" && to === "packages/testing" && !inTest && !isLoaded) {
     return "imports testing, which nobody installs in production"
   }
   if (!from.startsWith("packages/")) return undefined

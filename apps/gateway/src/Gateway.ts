@@ -279,6 +279,16 @@ const tokens = (config: Config) =>
         config.consoleOidc === undefined ? Layer.empty : Layer.unwrap(Effect.map(OidcProvider, ({ layer }) => layer))
       ).pipe(Layer.provide(Outbound.layerAnywhere(config.peerTls)))
 
+/** The plans alone, for a command that runs some in its own process: nothing listens, and nothing of it is kept. */
+export const local = (given: Config, plans: typeof Plans.layer = Plans.layer) => {
+  const config: Config = { ...given, database: { _tag: "Memory" } }
+  return runtime(config, plans).pipe(
+    Layer.provide([Layer.succeed(GatewayIdentity, config.identity), Layer.succeed(FilesConfig, config.fileLimits)]),
+    Layer.provide(NamedModels.layer(config.configuredModels)),
+    Layer.provide(telemetry(config))
+  )
+}
+
 /** The whole gateway, listening. With another planner its `plans` run that one. */
 export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =>
   Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(

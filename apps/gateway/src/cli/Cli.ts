@@ -8,6 +8,7 @@ import { answer } from "./AnswerCommand.ts"
 import { ask } from "./AskCommand.ts"
 import { credentials } from "./CredentialsCommand.ts"
 import { doctor } from "./DoctorCommand.ts"
+import { evaluate } from "./EvalCommand.ts"
 import { fork } from "./ForkCommand.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
 import { keys } from "./KeysCommand.ts"
@@ -58,6 +59,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     exportPlans,
     fork,
     replay,
+    evaluate,
     check,
     doctor
   ])
