@@ -11,6 +11,7 @@ import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
 import { defaultPreset, noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import * as FileFetch from "@bowline/runtime/unstable/file/FileFetch"
+import * as FileLinks from "@bowline/runtime/unstable/file/FileLinks"
 import { FilesConfig } from "@bowline/runtime/unstable/config/FilesConfig"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { ConfiguredServers } from "@bowline/runtime/unstable/remote/ConfiguredServers"
@@ -302,7 +303,8 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
       Layer.succeed(GatewayConfig, config),
       Layer.succeed(GatewayIdentity, config.identity),
       Layer.succeed(FilesConfig, config.fileLimits),
-      fileFetch(config)
+      fileFetch(config),
+      Layer.provide(FileLinks.layer(config.a2a.publicUrl), Layer.succeed(SecretKey, config.secretKey))
     ]),
     Layer.provide(NamedModels.layer(config.configuredModels)),
     // A SIGHUP that comes while the gateway starts is heeded, too.

@@ -166,6 +166,7 @@ export type MessagePart =
     readonly bytes: number
     readonly width: number | null
     readonly height: number | null
+    readonly pages?: number
   }
 
 export interface Compacted {

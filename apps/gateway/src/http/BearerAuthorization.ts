@@ -1,6 +1,7 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { ArrivedToken, AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
+import { FileLinks } from "@bowline/runtime/unstable/file/FileLinks"
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -14,6 +15,18 @@ import { answer, Refused, respond } from "./Refusals.ts"
 /** No cache keeps an answer to a key in `Authorization`. For one to a cookie the answer has to say so; a stream has its own words. */
 const unkept = (response: HttpServerResponse.HttpServerResponse) =>
   "cache-control" in response.headers ? response : HttpServerResponse.setHeader(response, "cache-control", "no-store")
+
+/** The file that a URL with a token is about. */
+const linkIn = (url: string) => {
+  const [, file, query] = /^[^?]*\/files\/([^/?]+)\/content\?(.*)$/.exec(url) ?? []
+  const token = new URLSearchParams(query).get("token")
+  return file === undefined || token === null ? undefined : { file, token }
+}
+
+const badToken = new Refused({
+  code: "forbidden",
+  detail: "The token is not one of this file, or is older than an hour: call the tool again for a new URL"
+})
 
 /** Refuses every caller that is no admin. */
 export const onlyAdmins = Effect.map(GatewayConfig, ({ placeOf }) =>
@@ -56,6 +69,7 @@ export const layer = Layer.effect(
     const withinRate = yield* CallerRate.make
     const callers = yield* KnownCallers
     const stranger = yield* everybody
+    const links = yield* FileLinks
     const logins = yield* Logins.make
     const resource = yield* ProtectedResource.make
 
@@ -89,7 +103,7 @@ export const layer = Layer.effect(
           Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
             respond(resource.refuse(request, detail, isMissing))
           )
-        return Effect.matchEffect(find(credential), {
+        const authorized = Effect.matchEffect(find(credential), {
           onFailure: (refusal) =>
             refusal._tag === "Refused" && refusal.code === "unauthorized"
               ? refuse(refusal.detail)
@@ -102,6 +116,15 @@ export const layer = Layer.effect(
               ? refuse("Expected Authorization: Bearer <key>", true)
               : refuse("The gateway does not know this key")
           }
+        })
+        if (endpoint.path !== "/files/:id/content") return authorized
+        return Effect.gen(function* () {
+          const link = linkIn((yield* HttpServerRequest.HttpServerRequest).url)
+          if (link === undefined) return yield* authorized
+          const owner = yield* links.ownerOf(link.file, link.token)
+          return Option.isNone(owner)
+            ? yield* respond(badToken)
+            : yield* handledFor({ name: owner.value, isAdmin: false, asker: {} })
         })
       }
     }

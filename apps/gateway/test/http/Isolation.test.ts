@@ -76,7 +76,19 @@ const cases: Readonly<Record<string, Case>> = {
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
   ["agent", "feedback", "kind", "label", "metadata", "name", "preset", "reason", "tool"],
-  ["x-bowline-hops", "x-bowline-via", "end_plans", "order", "starting_after", "stream", "from", "to", "by", "purpose"]
+  [
+    "x-bowline-hops",
+    "x-bowline-via",
+    "end_plans",
+    "order",
+    "starting_after",
+    "stream",
+    "from",
+    "to",
+    "by",
+    "purpose",
+    "token"
+  ]
 )
 
 describe("what belongs to another caller", () => {

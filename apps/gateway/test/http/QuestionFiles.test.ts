@@ -298,7 +298,9 @@ describe("the files of a question", () => {
 
   it.live("are refused before the plan where no model takes them, and asked of the models that do", () =>
     Effect.gen(function* () {
-      const file = JSON.stringify({ models: { "gpt-4": { input: ["text", "image"], max_image_bytes: 1_000 } } })
+      const file = JSON.stringify({
+        models: { "gpt-4": { input: ["text", "image"], max_image_bytes: 1_000 }, "gpt-4o": { max_pdf_pages: 20 } }
+      })
       const folder = yield* folderOf({ "gateway.json": file })
       const gateway = yield* start(answers, {
         ...callers,
@@ -318,6 +320,15 @@ describe("the files of a question", () => {
       assert.match(JSON.stringify(pdf.body["issues"]), /question\[1\].*takes no PDFs: rope\.pdf/)
       const large = yield* ask(inline(SampleFile.png(3, 4, 2_000), "image/png", "large.png"))
       assert.strictEqual(large.body["code"], "unsupported_input")
+      const long = { model: "openai/gpt-4o" }
+      const allowed = yield* ask(inline(Buffer.from(SampleFile.pdf(20)), "application/pdf", "long.pdf"), long)
+      assert.strictEqual(allowed.body["state"], "completed")
+      const bomb = yield* ask(inline(Buffer.from(SampleFile.pdf(10_000)), "application/pdf", "bomb.pdf"), long)
+      assert.deepStrictEqual([bomb.status, bomb.body["code"]], [400, "unsupported_input"])
+      assert.match(
+        JSON.stringify(bomb.body["issues"]),
+        /takes PDFs of 20 pages at most, and this one has 10000: bomb\.pdf/
+      )
       // What was asked before is a line for a model that does not take it.
       const named = { question: "?", session_id: "mixed" }
       yield* post(`${url}/plan`, { ...named, question: [inline(picture, "image/png", "diagram.png")] }, ann)

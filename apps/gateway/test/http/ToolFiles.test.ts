@@ -46,6 +46,43 @@ const callNamed: Script = ({ messages }) => {
   return /^(plot|shop)_/.test(tool) ? [callTool(tool, { pictures: [id] })] : [say("done")]
 }
 
+/** A gateway, and who is called there. */
+interface Place {
+  readonly url: string
+  readonly peer: string
+  readonly server: string
+}
+
+/** Stores a file, and asks about it in a session. */
+const uploaded = Effect.fnUntraced(function* (
+  { url }: Place,
+  bytes: Uint8Array,
+  type: string = "application/octet-stream",
+  session_id: string = "plots"
+) {
+  const headers = { ...ann, "content-type": type, "content-disposition": 'attachment; filename="chart.png"' }
+  const sent = yield* send(`${url}/files`, { method: "POST", headers, body: Uint8Array.from(bytes) })
+  const file_id = String(sent.body["file_id"])
+  yield* post(`${url}/plan`, { question: [{ type: "file", file_id }], session_id }, ann)
+  return file_id
+})
+
+/** Has a tool called with a file: the state of the call, or what is wrong with it. */
+const called = Effect.fnUntraced(function* ({ peer, server, url }: Place, tool: string, picture: string) {
+  const skills = [{ id: "chart", input_schema: wanting({ format: "bowline-file" }) }]
+  const asked = {
+    question: `${tool} ${picture}`,
+    session_id: "plots",
+    agents: [{ name: "plot", endpoint: peer, dialect: "a2a-0.3", skills }],
+    mcp_servers: [{ name: "shop", url: server }]
+  }
+  const { text } = yield* post(`${url}/plan`, asked, { ...ann, accept: "text/event-stream" })
+  assert.notInclude(text, inBase64(chart).slice(0, 40))
+  assert.notInclude(text, "token=")
+  const [end] = payloads(text, "task.finished") as ReadonlyArray<{ state: string; error?: { message: string } }>
+  return end?.error?.message ?? end?.state
+})
+
 describe("the files of tools", () => {
   for (const [name, store] of Object.entries(stores)) {
     it.live(`are stored for their session: the stream has their ids, and the model sees them (${name})`, () =>
@@ -144,73 +181,92 @@ describe("the files of tools", () => {
     )
   }
 
-  it.live("go with calls whose schemas want them: as parts of a message, or as base64", () =>
-    Effect.gen(function* () {
-      const peer = yield* ScriptedPeer.serve({ acts: [completes("Done")] })
-      const server = yield* ScriptedMcpServer.serve({
-        list: () => ({
-          tools: [
-            { name: "scan", inputSchema: wanting({ contentMediaType: "image/png", contentEncoding: "base64" }) },
-            { name: "link", inputSchema: wanting({ format: "bowline-file" }) }
-          ]
-        }),
-        call: (request) =>
-          Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "seen" }] }))
-      })
-      const { url } = yield* startOn(stores.memory)(callNamed, settings)
-      const upload = Effect.fnUntraced(function* (bytes: Uint8Array, type: string, session_id: string = "plots") {
-        const headers = { ...ann, "content-type": type, "content-disposition": 'attachment; filename="chart.png"' }
-        const sent = yield* send(`${url}/files`, { method: "POST", headers, body: Uint8Array.from(bytes) })
-        const file_id = String(sent.body["file_id"])
-        yield* post(`${url}/plan`, { question: [{ type: "file", file_id }], session_id }, ann)
-        return file_id
-      })
-      const id = yield* upload(chart, "image/png")
-      const text = yield* upload(Buffer.from("left over right"), "text/plain")
-      const huge = yield* upload(Buffer.alloc(8_388_609, 0xfe), "application/octet-stream")
-      const elsewhere = yield* upload(paper, "application/pdf", "other")
-      const call = Effect.fnUntraced(function* (tool: string, picture: string) {
-        const skills = [{ id: "chart", input_schema: wanting({ format: "bowline-file" }) }]
-        const asked = {
-          question: `${tool} ${picture}`,
-          session_id: "plots",
-          agents: [{ name: "plot", endpoint: peer.url, dialect: "a2a-0.3", skills }],
-          mcp_servers: [{ name: "shop", url: server.url }]
-        }
-        const { text } = yield* post(`${url}/plan`, asked, { ...ann, accept: "text/event-stream" })
-        assert.notInclude(text, inBase64(chart).slice(0, 40))
-        const [end] = payloads(text, "task.finished") as ReadonlyArray<{ state: string; error?: { message: string } }>
-        return end?.error?.message ?? end?.state
-      })
+  it.live(
+    "go with calls whose schemas want them: as parts of a message, as base64, or as URLs that are good for an hour",
+    () =>
+      Effect.gen(function* () {
+        const peer = yield* ScriptedPeer.serve({ acts: [completes("Done")] })
+        const server = yield* ScriptedMcpServer.serve({
+          list: () => ({
+            tools: [
+              { name: "scan", inputSchema: wanting({ contentMediaType: "image/png", contentEncoding: "base64" }) },
+              { name: "link", inputSchema: wanting({ format: "bowline-file" }) }
+            ]
+          }),
+          call: (request) =>
+            Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "seen" }] }))
+        })
+        const { url } = yield* startOn(stores.memory)(callNamed, settings)
+        const theirs = { url, peer: peer.url, server: server.url }
+        const id = yield* uploaded(theirs, chart, "image/png")
+        const text = yield* uploaded(theirs, Buffer.from("left over right"), "text/plain")
+        const huge = yield* uploaded(theirs, Buffer.alloc(8_388_609, 0xfe))
+        const elsewhere = yield* uploaded(theirs, paper, "application/pdf", "other")
+        const call = (tool: string, picture: string) => called(theirs, tool, picture)
 
-      assert.strictEqual(yield* call("plot_chart", id), "completed")
-      const { sends } = yield* peer.seen
-      assert.deepStrictEqual<unknown>(sends[0]?.message.parts, [
-        { kind: "data", data: { pictures: [id] } },
-        { kind: "file", file: { name: "chart.png", mimeType: "image/png", bytes: inBase64(chart) } }
-      ])
-      assert.strictEqual(yield* call("shop_scan", id), "completed")
-      const scanned = (yield* server.requests).find(({ body }) => body.includes("tools/call"))
-      assert.include(scanned?.body, `"pictures":["${inBase64(chart)}"]`)
-      const refused = yield* Effect.forEach(
-        [
-          ["shop_scan", text],
-          ["shop_link", id],
-          ["plot_chart", elsewhere],
-          ["plot_chart", "chart.png"],
-          ["plot_chart", huge]
-        ] as const,
-        ([tool, picture]) => call(tool, picture)
-      )
-      const unknown = "input.pictures.0: Expected the id of a file of this conversation, which begins with file_"
-      assert.deepStrictEqual(refused, [
-        "input.pictures.0: Expected a file of type image/png, and chart.png is text/plain",
-        "input.pictures.0: The server wants a URL of the file, which this gateway does not give. A schema with contentEncoding base64 gets its bytes",
-        unknown,
-        unknown,
-        "The files of a call may have 8388608 bytes together, and these have 8388609"
-      ])
-      assert.strictEqual((yield* peer.seen).sends.length, 1)
-    }).pipe(Effect.provide(LoopbackNetwork.layer))
+        assert.strictEqual(yield* call("plot_chart", id), "completed")
+        const { sends } = yield* peer.seen
+        assert.deepStrictEqual<unknown>(sends[0]?.message.parts, [
+          { kind: "data", data: { pictures: [id] } },
+          { kind: "file", file: { name: "chart.png", mimeType: "image/png", bytes: inBase64(chart) } }
+        ])
+        assert.strictEqual(yield* call("shop_scan", id), "completed")
+        const scanned = (yield* server.requests).find(({ body }) => body.includes("tools/call"))
+        assert.include(scanned?.body, `"pictures":["${inBase64(chart)}"]`)
+        const refused = yield* Effect.forEach(
+          [
+            ["shop_scan", text],
+            ["shop_link", id],
+            ["plot_chart", elsewhere],
+            ["plot_chart", "chart.png"],
+            ["plot_chart", huge]
+          ] as const,
+          ([tool, picture]) => call(tool, picture)
+        )
+        const unknown = "input.pictures.0: Expected the id of a file of this conversation, which begins with file_"
+        assert.deepStrictEqual(refused, [
+          "input.pictures.0: Expected a file of type image/png, and chart.png is text/plain",
+          "input.pictures.0: The server wants a URL of the file, and this gateway gives none without BOWLINE_PUBLIC_URL. A schema with contentEncoding base64 gets its bytes",
+          unknown,
+          unknown,
+          "The files of a call may have 8388608 bytes together, and these have 8388609. With BOWLINE_PUBLIC_URL the gateway would send their URLs"
+        ])
+        assert.strictEqual((yield* peer.seen).sends.length, 1)
+
+        const linked = yield* startOn(stores.memory)(callNamed, {
+          ...settings,
+          BOWLINE_PUBLIC_URL: "https://gateway.example/bowline/"
+        })
+        const place = { ...theirs, url: linked.url }
+        const [small, large] = [yield* uploaded(place, chart), yield* uploaded(place, Buffer.alloc(1_048_577, 0xfe))]
+        assert.strictEqual(yield* called(place, "plot_chart", small), "completed")
+        assert.strictEqual(yield* called(place, "plot_chart", large), "completed")
+        assert.strictEqual(yield* called(place, "shop_link", small), "completed")
+        const parts = (yield* peer.seen).sends.map(({ message }) => message.parts[1])
+        const [inlined, byUrl] = parts.slice(1) as ReadonlyArray<{ file: { uri?: string; bytes?: string } } | undefined>
+        assert.strictEqual(inlined?.file.bytes, inBase64(chart))
+        const uri = byUrl?.file.uri ?? ""
+        const link = /"(https:[^"]+)"/.exec((yield* server.requests).at(-1)?.body ?? "")?.[1] ?? ""
+        const read = (link: string) => send(link.replace("https://gateway.example/bowline", linked.url))
+        for (const [url, file] of [
+          [uri, large],
+          [link, small]
+        ] as const) {
+          assert.match(url, new RegExp(`^https://gateway\\.example/bowline/files/${file}/content\\?token=[\\w-]+$`))
+          assert.strictEqual((yield* read(url)).status, 200)
+        }
+        assert.include((yield* read(link)).text, "PNG")
+        const forbidden = [
+          uri.replace(large, small),
+          link.replace(/token=./, (start) => (start.endsWith("A") ? "token=B" : "token=A")),
+          link.replace(/=.*/, "="),
+          link.replace(/^https.*token/, `${linked.url}/files/file_01a2209e-7ce5-75be-80d1-2446ecd8a1cd/content?token`)
+        ]
+        for (const url of forbidden) assert.deepInclude(yield* read(url), { status: 403 })
+        // It opens the bytes of the file, and nothing else.
+        for (const url of [link.replace("/content", ""), link.replace(/\?.*/, "")]) {
+          assert.deepInclude(yield* read(url), { status: 401 })
+        }
+      }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })

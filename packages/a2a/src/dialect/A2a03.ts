@@ -8,7 +8,10 @@ export const userMessage = ({ content, files, ids, messageId, metadata, referenc
   messageId,
   parts: [
     typeof content === "string" ? { kind: "text", text: content } : { kind: "data", data: content },
-    ...files.map(({ data, mediaType, name }) => ({ kind: "file", file: { name, mimeType: mediaType, bytes: data } }))
+    ...files.map(({ mediaType: mimeType, name, ...sent }) => ({
+      kind: "file",
+      file: { name, mimeType, ...("url" in sent ? { uri: sent.url } : { bytes: sent.data }) }
+    }))
   ],
   ...(ids.taskId !== null && { taskId: ids.taskId }),
   ...(ids.contextId !== null && { contextId: ids.contextId }),

@@ -6,7 +6,11 @@ const userMessage = ({ content, files, ids, messageId, metadata, referenceTaskId
   messageId,
   parts: [
     typeof content === "string" ? { text: content } : { data: content, mediaType: "application/json" },
-    ...files.map(({ data, mediaType, name }) => ({ raw: data, filename: name, mediaType }))
+    ...files.map(({ mediaType, name: filename, ...sent }) => ({
+      ...("url" in sent ? { url: sent.url } : { raw: sent.data }),
+      filename,
+      mediaType
+    }))
   ],
   ...(ids.taskId !== null && { taskId: ids.taskId }),
   ...(ids.contextId !== null && { contextId: ids.contextId }),

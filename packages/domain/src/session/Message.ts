@@ -17,7 +17,7 @@ const file = {
   name: Schema.optionalKey(Schema.NonEmptyString)
 }
 
-/** A file of the caller that is stored apart: what it is, without its bytes. `width` and `height` are those of an image, else null. */
+/** A file of the caller that is stored apart: what it is, without its bytes. `width` and `height` are those of an image, else null; `pages` is what a PDF says of itself. */
 export const FileReference = Schema.Struct({
   type: Schema.tag("file"),
   file_id: FileId,
@@ -25,7 +25,8 @@ export const FileReference = Schema.Struct({
   name: Schema.String,
   bytes: Schema.Int,
   width: Schema.NullOr(Schema.Int),
-  height: Schema.NullOr(Schema.Int)
+  height: Schema.NullOr(Schema.Int),
+  pages: Schema.optionalKey(Schema.Int)
 })
 export type FileReference = typeof FileReference.Type
 

@@ -5,6 +5,7 @@ import { Authorization } from "../api/Authorization.ts"
 import { pageEnd, pageQuery } from "../api/PageQuery.ts"
 import {
   FileInUse,
+  Forbidden,
   Internal,
   InvalidFile,
   InvalidRequest,
@@ -51,8 +52,15 @@ export class FilesApi extends HttpApiGroup.make("files")
     ),
     HttpApiEndpoint.get("content", "/files/:id/content", {
       params: id,
+      query: {
+        token: Schema.optionalKey(
+          Schema.String.annotate({
+            description: "Of a URL that an agent or an MCP server got: opens this file for an hour, without a key"
+          })
+        )
+      },
       success: HttpApiSchema.StreamUint8Array(content),
-      error: [NotFound, RangeNotSatisfiable, ...failures]
+      error: [Forbidden, NotFound, RangeNotSatisfiable, ...failures]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "The bytes of a file",

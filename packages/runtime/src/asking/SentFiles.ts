@@ -14,6 +14,9 @@ import * as ModelLimits from "./ModelLimits.ts"
 /** What a provider takes of an image, unless the table or the configuration says otherwise. */
 const usualImageBytes = 5_242_880
 
+/** The same of the pages of a PDF. */
+const usualPdfPages = 100
+
 /** A text file is a part of the prompt, for every model. A larger one would be most of it. */
 const maxTextBytes = 262_144
 
@@ -24,15 +27,19 @@ const kindOf = ({ media_type }: FileReference): Input | undefined => {
   return /^text\/|^application\/(json|xml|yaml)$|\+(json|xml)$/.test(media_type) ? "text" : undefined
 }
 
-type Facts = Pick<Model, "input" | "maxImageBytes"> | undefined
+type Facts = Pick<Model, "input" | "maxImageBytes" | "maxPdfPages"> | undefined
 
 /** Why a model does not see a file that it should: it takes no such files, or none of this size. */
 const obstacle = (file: FileReference, facts: Facts): string | undefined => {
   const kind = kindOf(file)
   if (kind === undefined || kind === "text") return undefined
   if (facts?.input?.includes(kind) !== true) return `takes no ${kind === "pdf" ? "PDFs" : "images"}`
-  const { maxImageBytes = usualImageBytes } = facts
-  return kind === "image" && file.bytes > maxImageBytes
+  const { maxImageBytes = usualImageBytes, maxPdfPages = usualPdfPages } = facts
+  if (kind === "pdf") {
+    const { pages = 0 } = file
+    return pages > maxPdfPages ? `takes PDFs of ${maxPdfPages} pages at most, and this one has ${pages}` : undefined
+  }
+  return file.bytes > maxImageBytes
     ? `takes images of ${maxImageBytes} bytes at most, and this one has ${file.bytes}`
     : undefined
 }

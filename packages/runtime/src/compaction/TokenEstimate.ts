@@ -159,7 +159,7 @@ export const ofImage = (model: string, width: number | null, height: number | nu
 const inReference = (file: FileReference, model: string): Countable => {
   if (isImageType(file.media_type)) return { texts: [], tokens: ofImage(model, file.width, file.height) }
   if (file.media_type === "application/pdf") {
-    return { texts: [], tokens: page.tokens * Math.ceil(file.bytes / page.bytes) }
+    return { texts: [], tokens: page.tokens * (file.pages || Math.ceil(file.bytes / page.bytes)) }
   }
   return {
     texts: [fileNote(file)],

@@ -10,9 +10,8 @@ import {
   type QuestionPart,
   textOf
 } from "@bowline/domain/unstable/file/QuestionPart"
-import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import { Effect, identity, Stream } from "effect"
-import { FileStore } from "../store/FileStore.ts"
+import { FileStore, type KeptFile } from "../store/FileStore.ts"
 import { FileFetch, fetchTimeout } from "./FileFetch.ts"
 import { Files } from "./Files.ts"
 
@@ -23,14 +22,15 @@ export interface WholeQuestion {
 }
 
 /** What stands for a stored file in a history. */
-export const referenceOf = ({ bytes, file_id, height, media_type, name, width }: StoredFile): FileReference => ({
+export const referenceOf = ({ bytes, file_id, height, media_type, name, pages, width }: KeptFile): FileReference => ({
   type: "file",
   file_id,
   media_type,
   name,
   bytes,
   width,
-  height
+  height,
+  ...(pages !== null && { pages })
 })
 
 const inline = ({ data, media_type: type, name }: Extract<GivenPart, { readonly data: string }>) => ({

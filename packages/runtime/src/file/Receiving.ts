@@ -5,6 +5,7 @@ import type { FileFacts } from "../store/FileStore.ts"
 import { chunkBytes } from "../store/FileStore.ts"
 import { ImageHeader } from "./ImageHeader.ts"
 import * as MediaType from "./MediaType.ts"
+import { PdfPages } from "./PdfPages.ts"
 
 /** How many of the last bytes begin a character that is not whole. */
 const cutBytes = (bytes: Uint8Array): number => {
@@ -30,6 +31,7 @@ export class Receiving {
   #isText = true
   #found: ReadonlyArray<string> | undefined
   #header: ImageHeader | undefined
+  #pdf: PdfPages | undefined
   refused: FileRefused | undefined
 
   constructor(said: () => string) {
@@ -62,19 +64,21 @@ export class Receiving {
     this.#lookForText(chunk)
     if (this.#found === undefined) this.#begin(chunk)
     this.#header?.push(chunk)
+    this.#pdf?.push(chunk)
     if (this.#header?.size !== undefined) this.refused ??= this.#header.refused
     return chunk
   }
 
   /** What the whole file is. */
-  end(): Pick<FileFacts, "bytes" | "sha256" | "media_type" | "width" | "height"> | FileRefused {
+  end(): Pick<FileFacts, "bytes" | "sha256" | "media_type" | "width" | "height" | "pages"> | FileRefused {
     if (this.refused !== undefined) return this.refused
     if (this.#bytes === 0) return new FileRefused({ code: "invalid_file", message: "The file is empty" })
     const type = MediaType.decide(this.#said(), this.#found ?? [], this.#isText && this.#rest.length === 0)
     if (typeof type !== "string") return type
     if (this.#header?.refused !== undefined) return this.#header.refused
     const { height, width } = this.#header?.size ?? { height: null, width: null }
-    return { bytes: this.#bytes, sha256: this.#digest.digest("hex"), media_type: type, width, height }
+    const pages = this.#pdf?.pages ?? null
+    return { bytes: this.#bytes, sha256: this.#digest.digest("hex"), media_type: type, width, height, pages }
   }
 
   #lookForText(chunk: Uint8Array): void {
@@ -92,5 +96,6 @@ export class Receiving {
     const type = MediaType.decide(this.#said(), this.#found, this.#isText)
     if (typeof type !== "string") this.refused = type
     else if (MediaType.isImage(type)) this.#header = new ImageHeader(type)
+    else if (type === "application/pdf") this.#pdf = new PdfPages()
   }
 }

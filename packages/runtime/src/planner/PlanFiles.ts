@@ -3,6 +3,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fileLine } from "@bowline/domain/unstable/file/QuestionPart"
 import { Effect, Stream } from "effect"
 import { FilesConfig } from "../config/FilesConfig.ts"
+import { FileLinks } from "../file/FileLinks.ts"
 import { FileFetch, type Fetched, fetchTimeout } from "../file/FileFetch.ts"
 import { Files } from "../file/Files.ts"
 import { referenceOf } from "../file/QuestionFiles.ts"
@@ -17,8 +18,11 @@ import type { PlanRun } from "./PlanRun.ts"
 const listed = 50
 const atMost = 10_000
 
-/** Bytes of all files that go with one call. */
+/** Bytes of all files that go with one call themselves. */
 const maxSent = 8_388_608
+
+/** A larger file goes to an agent as a URL, if the gateway has one. */
+const maxInline = 1_048_576
 
 /** The type that says nothing of a file. */
 const anyType = "application/octet-stream"
@@ -67,6 +71,7 @@ export const make = Effect.gen(function* () {
   const fetch = yield* FileFetch
   const store = yield* FileStore
   const { sessionQuota } = yield* FilesConfig
+  const { urlOf } = yield* FileLinks
 
   /** A session has files that its history does not name only where a summary has covered a part of it. */
   return Effect.fnUntraced(function* (run: PlanRun, history: ReadonlyArray<Message>, isCovered: boolean) {
@@ -107,6 +112,11 @@ export const make = Effect.gen(function* () {
       const pieces = yield* Stream.runCollect(files.content(file))
       return Buffer.concat(Array.from(pieces)).toString("base64")
     })
+    /** Makes the URL that goes in the place of a file. Undefined where its bytes go. */
+    const linkOf = ({ endpoint, kind, name }: Tool, isBase64: boolean, { bytes, file_id: file }: FileReference) =>
+      (kind === "mcp" ? isBase64 : bytes <= maxInline)
+        ? undefined
+        : urlOf?.({ file, owner: caller, peer: endpoint ?? name })
 
     const result: PlanFiles = {
       listed: known,
@@ -130,14 +140,17 @@ export const make = Effect.gen(function* () {
           if (mediaType !== undefined && mediaType !== anyType && mediaType !== file.media_type) {
             return `${at}: Expected a file of type ${mediaType}, and ${file.name} is ${file.media_type}`
           }
+          if (linkOf(tool, isBase64, file) !== undefined) continue
           if (tool.kind === "mcp" && !isBase64) {
-            return `${at}: The server wants a URL of the file, which this gateway does not give. A schema with contentEncoding base64 gets its bytes`
+            return `${at}: The server wants a URL of the file, and this gateway gives none without BOWLINE_PUBLIC_URL. A schema with contentEncoding base64 gets its bytes`
           }
           bytes += file.bytes
         }
-        return bytes > maxSent
-          ? `The files of a call may have ${maxSent} bytes together, and these have ${bytes}`
-          : undefined
+        if (bytes <= maxSent) return undefined
+        const why = `The files of a call may have ${maxSent} bytes together, and these have ${bytes}`
+        return tool.kind === "mcp" || urlOf !== undefined
+          ? why
+          : `${why}. With BOWLINE_PUBLIC_URL the gateway would send their URLs`
       }),
       sentWith: Effect.fnUntraced(
         function* (tool, input) {
@@ -146,9 +159,10 @@ export const make = Effect.gen(function* () {
           for (const argument of argumentsOf(tool, input)) {
             const file = yield* find(argument.id)
             if (file === undefined) return undefined
-            const data = yield* read(file)
-            if (tool.kind === "mcp") contents.push([argument, data])
-            else sent.push({ mediaType: file.media_type, name: file.name, data })
+            const link = linkOf(tool, argument.isBase64, file)
+            const content = link === undefined ? { data: yield* read(file) } : { url: yield* link }
+            if (tool.kind === "mcp") contents.push([argument, content.data ?? content.url])
+            else sent.push({ mediaType: file.media_type, name: file.name, ...content })
           }
           return { input: FileArguments.withContents(input, contents), ...(sent.length > 0 && { files: sent }) }
         },

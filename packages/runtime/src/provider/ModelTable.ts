@@ -21,6 +21,8 @@ export interface Model {
   readonly input?: ReadonlyArray<Input>
   /** The largest image that its provider takes, in bytes: 5 MiB, where nothing is said. */
   readonly maxImageBytes?: number
+  /** How many pages of a PDF its provider takes: 100, where nothing is said. */
+  readonly maxPdfPages?: number
   /** US dollars for a million tokens. `cached` is for what was read from a cache, where that costs less. */
   readonly price?: { readonly input: number; readonly cached?: number; readonly output: number }
 }

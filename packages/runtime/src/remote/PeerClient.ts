@@ -32,12 +32,11 @@ export const routeHeaders = ({ hops, via }: Route): Readonly<Record<string, stri
   "x-bowline-via": via.join(",")
 })
 
-/** A file that goes with a call: its bytes in base64. */
-export interface SentFile {
-  readonly mediaType: string
-  readonly name: string
-  readonly data: string
-}
+/** A file that goes with a call: its bytes in base64, or the URL by which the peer may read it for an hour. */
+export type SentFile = { readonly mediaType: string; readonly name: string } & (
+  | { readonly data: string }
+  | { readonly url: string }
+)
 
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key, unless it has another one. `input` has matched the skill's schema. */
 export interface PeerCall {

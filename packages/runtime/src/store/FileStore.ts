@@ -11,9 +11,10 @@ import type { Page, PageRequest } from "./Page.ts"
 /** The bytes of each chunk of a file but the last one, which has fewer or as many. */
 export const chunkBytes = 262_144
 
-/** A file as it is kept. `purpose` is what a client of OpenAI has said of it, else null. */
+/** A file as it is kept. `purpose` is what a client of OpenAI has said of it, `pages` what a PDF says of itself, else null. */
 export interface KeptFile extends StoredFile {
   readonly purpose: string | null
+  readonly pages: number | null
 }
 
 /** What is known of a file when all of it has come. */
@@ -139,7 +140,7 @@ export class FileStore extends Context.Service<
       quota: number
     ) => Effect.Effect<void, FileRefused | NotFound | StorageError>
     /** The newest files of a session, the newest one first. */
-    readonly ofSession: (session: SessionId, limit: number) => Effect.Effect<ReadonlyArray<StoredFile>, StorageError>
+    readonly ofSession: (session: SessionId, limit: number) => Effect.Effect<ReadonlyArray<KeptFile>, StorageError>
     /** Another owner's file is not found. */
     readonly find: (owner: CallerName, id: string) => Effect.Effect<KeptFile, NotFound | StorageError>
     /** The owner's files, newest first. */

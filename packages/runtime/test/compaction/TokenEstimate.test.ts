@@ -175,6 +175,17 @@ describe("weigh", () => {
     const of = (media_type: string) => TokenEstimate.ofPart(count, { type: "file", media_type, data })
     assert.isBelow(of("image/png"), 2_000)
     assert.strictEqual(of("application/pdf"), 8 + 3_000 * 10)
+    const stored = {
+      type: "file",
+      media_type: "application/pdf",
+      bytes: 900_000,
+      name: "a.pdf",
+      width: null,
+      height: null
+    } as const
+    const file_id = FileId.make("file_01a2209e-7ce5-75be-80d1-2446ecd8a1cd")
+    assert.strictEqual(TokenEstimate.ofPart(count, { ...stored, file_id, pages: 7 }), 8 + 3_000 * 7)
+    assert.strictEqual(TokenEstimate.ofPart(count, { ...stored, file_id }), 8 + 3_000 * 30)
     const words = btoa("four words of text ".repeat(100))
     assert.closeTo(TokenEstimate.ofPart(count, { type: "file", media_type: "text/plain", data: words }), 400, 20)
   })

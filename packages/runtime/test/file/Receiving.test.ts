@@ -1,6 +1,7 @@
 import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
 import { assert, describe, it } from "@effect/vitest"
 import { createHash } from "node:crypto"
+import { deflateSync } from "node:zlib"
 import { Receiving } from "../../src/file/Receiving.ts"
 
 /** What becomes of bytes that were sent as this type, in pieces of this many bytes. */
@@ -94,7 +95,8 @@ describe("a file that comes", () => {
         sha256: createHash("sha256").update(long).digest("hex"),
         media_type: "text/plain",
         width: null,
-        height: null
+        height: null,
+        pages: null
       })
       assert.strictEqual(written, long.length)
     }
@@ -113,6 +115,39 @@ describe("a file that comes", () => {
     const garbled = SampleFile.jpeg(1_200, 800, 1).fill(1, 30)
     assert.strictEqual(typeOf("image/jpeg", garbled), "invalid_file")
     assert.strictEqual(typeOf("image/png", SampleFile.png(1_200, 800).slice(0, 18)), "invalid_file")
+  })
+
+  it("has the pages that a PDF says it has, wherever its bytes are cut, and an outline counts for nothing", () => {
+    const outline =
+      "4 0 obj<</Type/Outlines/First 5 0 R/Count 9000>>endobj 5 0 obj<</Title(Knots)/Count 800/Parent 4 0 R>>endobj\n"
+    const tree = `<</Count 31 /Kids [${"3 0 R ".repeat(400)}] /Type /Pages>> <</Type/Pages/Kids[3 0 R]/Parent 2 0 R/Count 7>>`
+    const objects = (content: Uint8Array, end = "\nendstream endobj\n") =>
+      Buffer.concat([text("7 0 obj<</Type/ObjStm/N 2/First 12/Filter/FlateDecode>>\nstream\n"), content, text(end)])
+    const head = Buffer.concat([
+      text("%PDF-1.5\n<</Type/Catalog/Pages 2 0 R>>\n"),
+      noise.subarray(0, 100),
+      text(outline)
+    ])
+    const pagesOf = (...content: ReadonlyArray<Uint8Array>) => {
+      const { facts } = receive("", Buffer.concat([head, ...content, text("startxref\n%%EOF\n")]))
+      return "_tag" in facts ? facts.code : facts.pages
+    }
+    // The chunk ends everywhere in what tells the number.
+    for (let before = 262_144 - head.length; before > 262_144 - head.length - 3_000; before -= 37) {
+      assert.strictEqual(pagesOf(Buffer.alloc(before, 1), text(tree), Buffer.alloc(2_000, 1)), 31)
+      assert.strictEqual(pagesOf(Buffer.alloc(before, 1), objects(deflateSync(text(tree))), Buffer.alloc(2_000, 1)), 31)
+    }
+    assert.isNull(pagesOf())
+    assert.isNull(pagesOf(objects(noise)))
+    assert.strictEqual(pagesOf(objects(noise), text(tree)), 31)
+    // None of these takes long: what is inflated of them, and looked at, is bounded.
+    const bomb = objects(deflateSync(Buffer.alloc(33_554_432, 32)))
+    assert.strictEqual(pagesOf(bomb, objects(deflateSync(text(tree)))), 31)
+    assert.isNull(pagesOf(...Array.from({ length: 8 }, () => bomb), objects(deflateSync(text(tree)))))
+    assert.isNull(pagesOf(objects(Buffer.alloc(300_000, 1), "").subarray(), text(" /ObjStm stream\n".repeat(100_000))))
+    assert.isNull(pagesOf(text("/Count 2 ".repeat(100_000))))
+    const { facts } = receive("", SampleFile.pdf(10_000))
+    assert.deepInclude(facts, { pages: 10_000 })
   })
 
   it("is refused by its first bytes, and nothing of it is stored, if it is an image of more than 8,000 pixels a side", () => {

@@ -35,7 +35,7 @@ type Row = Omit<KeptFile, "bytes" | "created_at" | "expires_at"> & {
 }
 
 /** A file that sessions have is kept as long as the last of them. */
-const columns = `id as file_id, ordinal, name, media_type, bytes, sha256, width, height, purpose, created_at,
+const columns = `id as file_id, ordinal, name, media_type, bytes, sha256, width, height, pages, purpose, created_at,
   greatest(expires_at, (
     select max(s.expires_at) from session_files j join sessions s on s.id = j.session_id where j.file_id = files.id
   )) as expires_at`
@@ -106,7 +106,7 @@ const purgeFile = (sql: SqlClient.SqlClient, outside: ChunkPlace | undefined, fi
 const keep = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   file: FileId,
-  { bytes, created_at, expires_at, height, media_type, name, purpose, sha256, width }: FileFacts,
+  { bytes, created_at, expires_at, height, media_type, name, pages, purpose, sha256, width }: FileFacts,
   quota: FileQuota
 ) {
   const [upload] = yield* sql<{ readonly owner: CallerName }>`
@@ -116,7 +116,7 @@ select owner from files where id = ${file} and state = 'uploading' for update`
   // Two uploads of one owner that end at once: the second one counts the first, or finds it.
   yield* sql`select pg_advisory_xact_lock(hashtextextended(${`bowline/files/${owner}`}, 0))`
   const [same] = yield* sql<Row>`
-update files set expires_at = greatest(expires_at, ${expires_at}::timestamptz)
+update files set expires_at = greatest(expires_at, ${expires_at}::timestamptz), pages = ${pages}
 where owner = ${owner} and sha256 = ${sha256} and state = 'kept' returning ${sql.literal(columns)}`
   if (same !== undefined) {
     yield* sql`update files set state = 'deleted', expires_at = '-infinity' where id = ${file}`
@@ -127,7 +127,7 @@ select coalesce(sum(bytes), 0)::bigint as bytes from files where owner = ${owner
   if (Number(used?.bytes ?? 0) + bytes > quota.caller) return yield* quotaExceeded(quota.caller)
   const kept = yield* sql<Row>`
 update files set state = 'kept', name = ${name}, media_type = ${media_type}, bytes = ${bytes}, sha256 = ${sha256},
-  width = ${width}, height = ${height}, purpose = ${purpose}, created_at = ${created_at}, expires_at = ${expires_at}
+  width = ${width}, height = ${height}, pages = ${pages}, purpose = ${purpose}, created_at = ${created_at}, expires_at = ${expires_at}
 where id = ${file} returning ${sql.literal(columns)}`
   return { file: yield* firstFile(kept), isNew: true }
 })

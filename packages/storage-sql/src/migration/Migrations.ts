@@ -2,7 +2,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as Changes from "./internal/Changes.ts"
-import { filePurposes, files, outsideChunks, sessionFiles } from "./internal/FileTables.ts"
+import { filePages, filePurposes, files, outsideChunks, sessionFiles } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
 import { schedules } from "./internal/ScheduleTables.ts"
 import { runSteps, type Step } from "./MigrationStep.ts"
@@ -58,7 +58,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0047_file_purposes": filePurposes,
   "0048_outside_chunks": outsideChunks,
   "0049_caller_tokens": Changes.callerTokens,
-  "0050_sealed_waits": Changes.sealedWaits
+  "0050_sealed_waits": Changes.sealedWaits,
+  "0051_file_pages": filePages
 }
 
 const table = "bowline_migrations"

@@ -76,7 +76,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 47, name: "file_purposes" },
         { migration_id: 48, name: "outside_chunks" },
         { migration_id: 49, name: "caller_tokens" },
-        { migration_id: 50, name: "sealed_waits" }
+        { migration_id: 50, name: "sealed_waits" },
+        { migration_id: 51, name: "file_pages" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`

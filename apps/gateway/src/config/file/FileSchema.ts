@@ -20,6 +20,7 @@ const FileModel = Schema.Struct({
   output_limit: Schema.optionalKey(Tokens(1)),
   input: Schema.optionalKey(Schema.Array(Schema.Literals(["text", "image", "pdf"]))),
   max_image_bytes: Schema.optionalKey(Tokens(1)),
+  max_pdf_pages: Schema.optionalKey(Tokens(1)),
   reasoning: Schema.optionalKey(Schema.Boolean),
   structured_output: Schema.optionalKey(Schema.Boolean),
   refuses: Schema.optionalKey(Schema.Array(Schema.Literals(Struct.keys(Struct.omit(Sampling.fields, ["max_tokens"]))))),

@@ -55,7 +55,7 @@ export const httpSettings = {
       variable: "BOWLINE_PUBLIC_URL",
       path: ["server", "public_url"],
       unset: "`http://` and the `Host` of the request",
-      doc: "the URL by which clients reach the gateway, for the [cards](a2a-server.md#cards) that it shows them"
+      doc: "the URL by which clients reach the gateway, for the [cards](a2a-server.md#cards) that it shows them and the [URLs of files](files.md#by-a-signed-url)"
     }
   ),
   rateLimit: optional(rate, {

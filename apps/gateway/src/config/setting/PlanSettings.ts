@@ -136,7 +136,7 @@ export const planSettings = {
     path: ["plans", "secret_key"],
     secret: true,
     unset: "none: they are not stored",
-    doc: "32 bytes, in base64, the same on all replicas: encrypts the [secrets of running plans](#secrets-of-running-plans)"
+    doc: "32 bytes, in base64, the same on all replicas: encrypts the [secrets of running plans](#secrets-of-running-plans), and the tokens in [URLs of files](files.md#by-a-signed-url)"
   }),
   parkAfter: setting(durationOrNever("0s"), {
     variable: "BOWLINE_PARK_AFTER",

@@ -34,6 +34,9 @@ export const files: ReadonlyArray<Step> = [
 /** What a client of OpenAI says of a file. */
 export const filePurposes: ReadonlyArray<Step> = [`alter table files add column if not exists purpose text`]
 
+/** How many pages a PDF says it has. */
+export const filePages: ReadonlyArray<Step> = [`alter table files add column if not exists pages int`]
+
 /** A chunk without its data is in a store of objects. */
 export const outsideChunks: ReadonlyArray<Step> = [`alter table file_chunks alter column data drop not null`]
 

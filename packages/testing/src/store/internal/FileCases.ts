@@ -27,6 +27,7 @@ const factsOf = (chunks: ReadonlyArray<Uint8Array>, given: Partial<FileFacts> = 
     sha256: createHash("sha256").update(bytes).digest("hex"),
     width: 3,
     height: 4,
+    pages: 2,
     created_at: Given.at,
     expires_at: until,
     ...given
