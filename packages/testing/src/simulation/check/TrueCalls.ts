@@ -184,8 +184,9 @@ const isRepeat = (observed: Observed, plan: ObservedPlan, { result, task_id }: E
         one.remote_task_id === made.remote_task_id &&
         sessionOf(observed, one) === sessionOf(observed, made))
     const isSaid = observed.calls.some((one) => isWithin(one) && result === one.result?.content)
+    // What a call returned that has not completed is not known, though it has done its effect.
     const isStored = observed.plans.some((other) =>
-      endedOf(observed, other).some((one) => isOf(one) && one.result === result)
+      endedOf(observed, other).some((one) => isOf(one) && result === (one.state === "completed" ? one.result : ""))
     )
     return isSaid || isStored
   })
