@@ -5,11 +5,11 @@ import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { question, results, type Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber, Schedule } from "effect"
 import { decodeJwt } from "jose"
 import { join } from "node:path"
 import { folderOf, problems } from "../config/file/ConfigFolder.ts"
-import { post, send, start } from "../http/RunningGateway.ts"
+import { payloads, post, send, start } from "../http/RunningGateway.ts"
 import { databases, dump } from "../plan/Databases.ts"
 import { audience, newKey, serve, service, sign } from "./OpenIdProvider.ts"
 
@@ -69,16 +69,13 @@ const given = Effect.fnUntraced(function* (more: Readonly<Record<string, string>
   const admin = { claim: "role", equals: "admin" }
   const issuer = { name: "corp", issuer: provider.issuer, audience, admin }
   const folder = yield* folderOf({ "gateway.json": JSON.stringify({ auth: { jwt: [issuer] } }) })
-  const gateway = yield* start(told, {
-    ...environment,
-    BOWLINE_CONFIG: join(folder, "gateway.json"),
-    ...more
-  })
+  const replica = start(told, { ...environment, BOWLINE_CONFIG: join(folder, "gateway.json"), ...more })
+  const gateway = yield* replica
   const tokenOf = (sub: string, claims: object = {}) =>
     sign(key, { iss: provider.issuer, aud: audience, sub, exp: seconds() + 600, ...claims })
   const ask = (token: string, body: object = { agents: [rigger], mcp_servers: [shop] }) =>
     post(`${gateway.url}/plan`, { question: "?", ...body }, { authorization: `Bearer ${token}` })
-  return { ...gateway, oidc: provider, peer, called, rigger, shop, tokenOf, ask }
+  return { ...gateway, replica, oidc: provider, peer, called, rigger, shop, tokenOf, ask }
 })
 
 describe("token_exchange", () => {
@@ -139,6 +136,58 @@ describe("token_exchange", () => {
         [["alice", "https://rigger.test/"]]
       )
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+  )
+
+  it.live(
+    "waits where the caller's token is over, and goes on when the caller comes to any route of another replica",
+    () =>
+      Effect.gen(function* () {
+        const { ask, called, oidc, peer, replica, rigger, shop, tokenOf, url } = yield* given(yield* databases.postgres)
+        const other = yield* replica
+        // Good enough to ask with, by the leeway. No token is exchanged that is over.
+        const late = yield* tokenOf("alice", { exp: seconds() - 5 })
+        const asked = yield* Effect.forEach([{ agents: [rigger] }, { mcp_servers: [shop] }], (body) =>
+          Effect.forkChild(ask(late, body))
+        )
+        const root = yield* tokenOf("root", { role: "admin" })
+        const admin = { headers: { authorization: `Bearer ${root}` } }
+        const waiting = send(`${other.url}/waiting?kind=account&caller=corp:alice`, admin).pipe(
+          Effect.map(({ body }) => body["waiting"] as ReadonlyArray<Readonly<Record<string, unknown>>>)
+        )
+        const waits = yield* Effect.repeat(waiting, {
+          until: (all) => all.length === 2,
+          schedule: Schedule.spaced("50 millis")
+        })
+        assert.sameDeepMembers(
+          waits.map(({ agent, caller, kind, tool }) => [agent, caller, kind, tool]),
+          [
+            ["rigger", "corp:alice", "account", "rigger_pay"],
+            ["shop", "corp:alice", "account", "shop"]
+          ]
+        )
+        assert.deepStrictEqual([yield* called, oidc.requests.filter((path) => path === "/token")], [[], []])
+        // Another caller wakes nothing.
+        const come = (token: string) =>
+          send(`${other.url}/plans?limit=1`, { headers: { authorization: `Bearer ${token}` } })
+        yield* come(yield* tokenOf("bob"))
+        assert.lengthOf(yield* waiting, 2)
+        const alice = yield* tokenOf("alice")
+        yield* come(alice)
+        for (const fiber of asked) {
+          const { body } = yield* Fiber.join(fiber)
+          assert.strictEqual(body["state"], "completed", JSON.stringify(body))
+          const { text } = yield* send(`${url}/plans/${String(body["plan_id"])}/events`, {
+            headers: { authorization: `Bearer ${alice}` }
+          })
+          const [wait] = payloads(text, "waiting") as ReadonlyArray<object>
+          assert.deepInclude(wait, { kind: "account", round: 1 })
+        }
+        const toPeer = (yield* peer.requests.all).filter(({ method }) => method === "POST")
+        assert.deepStrictEqual(
+          [...toPeer.map(({ headers }) => headers), ...(yield* called)].map((headers) => subjectOf(headers)[0]),
+          ["alice", "alice"]
+        )
+      }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 
   it.live("is refused before the plan for a caller with a key, and the refusal names the agent", () =>

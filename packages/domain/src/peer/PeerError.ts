@@ -17,9 +17,12 @@ export class Rpc extends Data.TaggedClass("rpc")<
 > {}
 /** 401, 403, or a variable of the environment that is not set: then the message names it, and nothing was sent. */
 export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
-/** The gateway has nothing with which it could act as the caller now, so nothing was sent. `account` says what is missing: null is a valid token of the caller. */
+/**
+ * The gateway has nothing with which it could act as the caller now, so nothing was sent. `account` says what is missing: null is a valid token of the caller. Where the
+ * server has taken the call before, the `mark` says how it goes on there.
+ */
 export class AccountRequired extends Data.TaggedClass("account_required")<
-  Details & { readonly account: string | null }
+  Details & { readonly account: string | null; readonly mark?: string }
 > {}
 /** 402. `terms` is the whole answer, which says what to pay, and how. */
 export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: Schema.Json }> {}

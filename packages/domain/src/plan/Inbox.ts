@@ -96,7 +96,7 @@ export type EntryState = typeof EntryState.Type
 /** An entry of a plan's inbox. `at` is ISO 8601 in UTC. `step` is the one that read a text, `moved_to` the plan whose question it became. */
 export const Entry = Schema.Struct({
   entry_id: EntryId,
-  type: Schema.Literals(["text", "result", "answer", "decision"]),
+  type: Schema.Literals(["text", "result", "answer", "decision", "account"]),
   by: CallerName,
   at: Schema.String,
   state: EntryState,
@@ -111,7 +111,10 @@ export type Entry = typeof Entry.Type
 export const WaitKind = Schema.Literals(["approval", "result", "answer", "account"])
 export type WaitKind = typeof WaitKind.Type
 
-/** What waits for somebody. `message` and `data` are what a peer or server has said, `url` where it sends the person. Times are ISO 8601 in UTC. */
+/**
+ * What waits for somebody. `message` and `data` are what a peer or server has said, `url` where it sends the person. Where a plan waits for an account in front of its first
+ * step, `task_id` is no call's, and `tool` is the name of the server. Times are ISO 8601 in UTC.
+ */
 export const Waiting = Schema.Struct({
   plan_id: PlanId,
   session_id: SessionId,

@@ -55,7 +55,8 @@ const PendingCall = Schema.TaggedStruct("Pending", {
 export type Pending = typeof PendingCall.Type
 
 const Mark = Schema.fromJsonString(PendingCall)
-const encodeMark = Schema.encodeSync(Mark)
+/** By what another process, or another attempt, resumes the call. */
+export const encodeMark = Schema.encodeSync(Mark)
 
 /** The call that an earlier process has left with this mark. */
 export const read = Schema.decodeUnknownOption(Mark)
@@ -104,6 +105,13 @@ export const questionOf = (asked: Elicitation, redaction: Redaction): McpQuestio
 export const cancelled = ({ answers, asks }: Pending): Answers => ({
   ...answers,
   ...Object.fromEntries(asks.map(([name]) => [name, { action: "cancel" as const }]))
+})
+
+/** The call, with answers to all that was asked. */
+export const answered = (pending: Pending, answers: Answers): Pending => ({
+  ...pending,
+  asks: [],
+  answers: Record.map(answers, ({ action, content }) => (content === undefined ? { action } : { action, content }))
 })
 
 /** Asks all that the server asks, one question after the other. */

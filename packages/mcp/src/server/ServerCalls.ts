@@ -1,4 +1,4 @@
-import { Protocol } from "@bowline/domain/peer/PeerError"
+import { AccountRequired, Protocol } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import type { McpCall, McpResult } from "@bowline/runtime/remote/McpClient"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
@@ -15,7 +15,7 @@ import { capability, type Elicitations } from "./Elicitations.ts"
 import { ServerFailure } from "./Failure.ts"
 import * as Pending from "./PendingCall.ts"
 import type { ServerTask } from "./ServerTask.ts"
-import { taskIn, tasksExtension, type ServerTaskCalls } from "./ServerTaskCalls.ts"
+import { orLeave, taskIn, tasksExtension, type ServerTaskCalls } from "./ServerTaskCalls.ts"
 import type { Options, Request, Wire } from "./ServerWire.ts"
 
 export type Meta = { readonly [key: string]: Schema.Json }
@@ -73,6 +73,15 @@ const toSaid = (said: CallToolResult | keyof typeof unanswered): Said =>
 const toAsked = (asked: Option.Option<Pending.Pending>): Said =>
   Option.getOrElse(asked, () => unanswered["input-required"])
 
+/** Where the gateway lacks what it needs to act as the caller, in the middle of a call: says how the server, which has taken the call, is asked again. */
+const marking = (pending: Pending.Pending) =>
+  Effect.mapError((failure: ServerFailure) => {
+    const { reason } = failure
+    if (reason._tag !== "account_required" || reason.mark !== undefined) return failure
+    const { account, message } = reason
+    return ServerFailure.of(new AccountRequired({ account, message, mark: Pending.encodeMark(pending) })).taken
+  })
+
 /** One call that is being made. */
 interface Calling {
   readonly call: McpCall
@@ -121,6 +130,8 @@ export class ServerCalls {
     const { input = call.input } = begun ?? {}
     const calling = yield* this.#calling({ ...call, input }, onProgress, meta)
     let said: Said = begun ?? (yield* calling.request({}))
+    // What was asked has its answers.
+    if (begun?.asks.length === 0) said = yield* this.#goOn(begun, begun.answers, calling)
     for (let repeats = 0; said._tag === "Pending";) {
       if (said.asks.length === 0) repeats++
       said = repeats > maxRepeats ? unanswered["input-required"] : yield* this.#answered(said, calling)
@@ -152,12 +163,16 @@ export class ServerCalls {
   })
 
   #goOn(pending: Pending.Pending, answers: Pending.Answers, calling: Calling): Effect.Effect<Said, ServerFailure> {
-    const { way } = pending
+    return marking(Pending.answered(pending, answers))(this.#goOnFrom(pending, answers, calling))
+  }
+
+  #goOnFrom({ way }: Pending.Pending, answers: Pending.Answers, calling: Calling): Effect.Effect<Said, ServerFailure> {
+    const names = Object.keys(answers)
     switch (way._tag) {
       case "Retry":
         return Effect.mapError(
           calling.request({
-            ...(pending.asks.length > 0 && { inputResponses: answers }),
+            ...(names.length > 0 && { inputResponses: answers }),
             ...(way.state !== undefined && { requestState: way.state })
           }),
           ({ taken }) => taken
@@ -168,11 +183,9 @@ export class ServerCalls {
       }
       case "Task": {
         const { taskId } = way
-        const told = [...way.told, ...Object.keys(answers)]
-        return Effect.andThen(
-          this.#parts.tasks.tell(taskId, answers),
-          this.#follow({ taskId, status: "working" }, told, calling)
-        )
+        const told = [...way.told, ...names]
+        const telling = names.length === 0 ? Effect.void : this.#parts.tasks.tell(taskId, answers)
+        return Effect.andThen(telling, this.#follow({ taskId, status: "working" }, told, calling))
       }
     }
   }
@@ -183,7 +196,13 @@ export class ServerCalls {
   }
 
   /** Waits until a task ends, or asks something. */
-  readonly #follow = Effect.fnUntraced(function* (
+  #follow(task: ServerTask, told: ReadonlyArray<string>, calling: Calling): Effect.Effect<Said, ServerFailure> {
+    const { input } = calling.call
+    const way = { _tag: "Task", taskId: task.taskId, told } as const
+    return marking({ _tag: "Pending", input, way, asks: [], answers: {} })(this.#followTask(task, told, calling))
+  }
+
+  readonly #followTask = Effect.fnUntraced(function* (
     this: ServerCalls,
     task: ServerTask,
     told: ReadonlyArray<string>,
@@ -200,7 +219,7 @@ export class ServerCalls {
     const leave = Effect.sync(() => tasks.cancel(taskId))
     if (answer !== undefined && client.getProtocolEra() === "legacy") {
       // The server asks while it is asked for the result.
-      const said = yield* this.#during(tasks.fetchResult(taskId), answer).pipe(Effect.onError(() => leave))
+      const said = yield* this.#during(tasks.fetchResult(taskId), answer).pipe(orLeave(leave))
       if (typeof said === "string") yield* leave
       return toSaid(said)
     }

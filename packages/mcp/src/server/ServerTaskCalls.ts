@@ -55,6 +55,15 @@ const notAResult = ServerFailure.of(
   new Protocol({ message: "The result of the server's task is not one of a tool" })
 ).taken
 
+/** Leaves a task of which nobody asks any more: a call that only lacks an account is resumed. */
+export const orLeave =
+  (leave: Effect.Effect<void>) =>
+  <A>(asking: Effect.Effect<A, ServerFailure>): Effect.Effect<A, ServerFailure> =>
+    asking.pipe(
+      Effect.tapError(({ reason }) => (reason._tag === "account_required" ? Effect.void : leave)),
+      Effect.onInterrupt(() => leave)
+    )
+
 /** Whether a task asks something that it was not told before, or does not ask. */
 const hasNews = ({ inputRequests, status }: ServerTask, told: ReadonlyArray<string>): boolean => {
   if (status !== "input_required" || told.length === 0) return true
@@ -128,10 +137,7 @@ export class ServerTaskCalls {
         this.#ask((options) => this.#client.request({ method: "tasks/get", params: { taskId } }, Task, options)),
         (now) => (hasNews(now, told) ? now : { ...now, status: "working" as const })
       )
-    return awaitEnd(task, get, onStatus).pipe(
-      Effect.onError(() => Effect.sync(() => this.cancel(taskId))),
-      Effect.mapError(taken)
-    )
+    return awaitEnd(task, get, onStatus).pipe(orLeave(Effect.sync(() => this.cancel(taskId))), Effect.mapError(taken))
   }
 
   /** The result of a task that has ended, and that nobody has cancelled. */

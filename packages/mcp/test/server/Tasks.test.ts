@@ -1,10 +1,12 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { CallerTokens, OnBehalfOf } from "@bowline/runtime/unstable/auth/CallerTokens"
 import { McpClient, type McpAnswer, type McpCall, type McpQuestion } from "@bowline/runtime/remote/McpClient"
 import { direct } from "@bowline/runtime/remote/PeerClient"
 import { json, text, type Host } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Schema } from "effect"
+import { Effect, Fiber, Layer, Option, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
 import { callTool, serverAt } from "./call.ts"
@@ -188,6 +190,49 @@ describe.each(["legacy", "modern"] as const)("a task of a %s server", (era) => {
         const { state, text } = yield* Fiber.join(ended.fiber)
         assert.deepStrictEqual([state, text], ["canceled", "too expensive"])
       }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+})
+
+describe.each(["legacy", "modern"] as const)("a task of a %s server, whose caller's token is over", (era) => {
+  let isThere = true
+  const tokens = Layer.succeed(CallerTokens, {
+    areKept: true,
+    keep: () => Effect.succeed(true),
+    newest: () => Effect.sync(() => (isThere ? Option.some(Redacted.make("of.the.caller")) : Option.none())),
+    lookAgain: () => Effect.void
+  })
+  const withTokens = SdkMcpClient.layer.pipe(Layer.provideMerge(MemoryNetwork.layer), Layer.provide(tokens))
+
+  it.effect("is left alone, and asked for on when the caller has come: the call is made once", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const given = () => Effect.succeed(json(200, { access_token: "t", token_type: "Bearer", expires_in: 1 }))
+      const { url: token_url } = yield* network.serve(given)
+      const served: Served = { requests: [] }
+      const { url } = yield* network.serve(hostOf(era, (asked) => (asked < 4 ? working : completed), served))
+      const auth = { type: "token_exchange", token_url } as const
+      const connection = yield* (yield* McpClient).connect({ ...serverAt(url), auth }, direct)
+      const attempt = Effect.fnUntraced(function* (resumes?: string) {
+        const making = callTool(connection, name, {}, undefined, resumes === undefined ? {} : { resumes })
+        const fiber = yield* Effect.forkChild(making, { startImmediately: true })
+        yield* turns
+        for (let second = 0; second < 20 && fiber.pollUnsafe() === undefined; second++) {
+          if (second === 2 && resumes === undefined) isThere = false
+          yield* TestClock.adjust("1 second")
+          yield* turns
+        }
+        return fiber
+      })
+      const { isTaken, reason } = yield* Effect.flip(Fiber.join(yield* attempt()))
+      assert.deepInclude(reason, { _tag: "account_required", account: null })
+      assert.isTrue(isTaken)
+      isThere = true
+      const mark = reason._tag === "account_required" ? reason.mark : undefined
+      const { text } = yield* Fiber.join(yield* attempt(mark))
+      assert.strictEqual(text, "done")
+      const count = (method: string) => served.requests.filter((request) => request.method === method).length
+      assert.deepStrictEqual([count("tools/call"), count("tasks/cancel")], [1, 0])
+    }).pipe(Effect.provideService(OnBehalfOf, CallerName.make("corp:alice")), Effect.scoped, Effect.provide(withTokens))
   )
 })
 

@@ -39,7 +39,8 @@ const nobodysToken = failure(
   "refused",
   new AccountRequired({
     account: null,
-    message: "The gateway has no valid token of the caller, as whom the call is to be made: nothing was sent"
+    message:
+      "The gateway has no valid token of the caller any more. The plan goes on when the caller comes again with one"
   })
 )
 

@@ -3,6 +3,9 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Layer, Option, Redacted } from "effect"
 import type { CallerToken } from "../config/AskerFacts.ts"
 import { AccountStore } from "../store/AccountStore.ts"
+import { ofMark } from "../store/AccountWait.ts"
+import { InboxStore, keyedId } from "../store/InboxStore.ts"
+import { Notices } from "../store/Notices.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import { seal, unseal } from "../store/Sealing.ts"
 
@@ -22,15 +25,41 @@ export const CallerTokens = Context.Reference<{
   readonly keep: (token: CallerToken, isWanted: boolean) => Effect.Effect<boolean, StorageError>
   /** The newest token of a caller that is valid. */
   readonly newest: (caller: CallerName) => Effect.Effect<Option.Option<Redacted.Redacted>, StorageError>
+  /** Wakes what waits for this account of a caller, if it is there: null is a valid token. */
+  readonly lookAgain: (caller: CallerName, account: string | null) => Effect.Effect<void, StorageError>
 }>("@bowline/runtime/auth/CallerTokens", {
   defaultValue: () => ({
     areKept: false,
     keep: () => Effect.succeed(false),
-    newest: () => Effect.succeedNone
+    newest: () => Effect.succeedNone,
+    lookAgain: () => Effect.void
   })
 })
 
 const belonging = (caller: CallerName): string => `caller_token ${caller}`
+
+/** Accepts the entries that end the waits of a caller for this account. Whoever is not told of it looks a little later. */
+const makeWake = Effect.gen(function* () {
+  const store = yield* InboxStore
+  const notices = yield* Notices
+  return Effect.fnUntraced(function* (owner: CallerName, account: string | null) {
+    for (const { mark, plan_id, round, task_id } of yield* store.accountWaits(owner)) {
+      const wait = ofMark(mark)
+      if (wait.account !== account) continue
+      const entry = { type: "account" as const, task_id, call: wait.task_id }
+      const entry_id = keyedId(["account", plan_id, task_id, String(round)])
+      const accepted = yield* store
+        .accept({ plan_id, entry_id, by: owner, owner, entry })
+        .pipe(Effect.catchTags({ ...over, IdempotencyConflict: () => Effect.undefined }))
+      if (accepted?._tag !== "Accepted") continue
+      const woken = accepted.parked === "woken" ? [{ _tag: "PlansLeft" as const }] : []
+      yield* Effect.ignore(notices.publish([{ _tag: "InboxChanged", plan_id }, ...woken]))
+    }
+  })
+})
+
+/** The plan is over, or its wait is, by now. */
+const over = { NotFound: () => Effect.undefined, EntryRefused: () => Effect.undefined }
 
 /** Keeps the tokens of callers encrypted in the store: only where there is a key for that. */
 export const layer = Layer.effect(
@@ -39,19 +68,28 @@ export const layer = Layer.effect(
     const store = yield* AccountStore
     const key = yield* SecretKey
     if (Option.isNone(key)) return yield* CallerTokens
+    const wake = yield* makeWake
+    const newest = Effect.fnUntraced(function* (caller: CallerName) {
+      const sealed = yield* store.token(caller, yield* Clock.currentTimeMillis)
+      return Option.map(
+        Option.flatMap(sealed, (text) => unseal(text, belonging(caller), key.value)),
+        (token) => Redacted.make(token)
+      )
+    })
+    const lookAgain = Effect.fnUntraced(function* (caller: CallerName, account: string | null) {
+      if (account === null && Option.isSome(yield* newest(caller))) yield* wake(caller, account)
+    })
     return {
       areKept: true,
       keep: Effect.fnUntraced(function* ({ caller, until, value }, isWanted) {
         const sealed = seal(Redacted.value(value), belonging(caller), key.value)
-        return yield* store.keepToken(caller, { sealed, until, now: yield* Clock.currentTimeMillis }, isWanted)
+        const now = yield* Clock.currentTimeMillis
+        const isKept = yield* store.keepToken(caller, { sealed, until, now }, isWanted)
+        if (isKept) yield* lookAgain(caller, null)
+        return isKept
       }),
-      newest: Effect.fnUntraced(function* (caller) {
-        const sealed = yield* store.token(caller, yield* Clock.currentTimeMillis)
-        return Option.map(
-          Option.flatMap(sealed, (text) => unseal(text, belonging(caller), key.value)),
-          (token) => Redacted.make(token)
-        )
-      })
+      newest,
+      lookAgain
     }
   })
 )

@@ -126,7 +126,8 @@ const askPeer = Effect.fnUntraced(function* (
     isHandedOver: () => true,
     onEvent: () => Effect.void,
     // What the task asks is no business of this call.
-    ask: () => Effect.never
+    ask: () => Effect.never,
+    awaitAccount: () => Effect.succeed(false)
   })
   const end = Option.getOrUndefined(yield* Effect.timeoutOption(asked, limit))
   return end !== undefined && endOf(end, true) !== "unknown" ? end : undefined

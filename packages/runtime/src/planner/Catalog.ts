@@ -20,6 +20,7 @@ import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
+import type * as AccountWaits from "./AccountWaits.ts"
 import type * as McpServers from "./McpServers.ts"
 import { DeclaredTools, toolName as findTools } from "./DeclaredTools.ts"
 import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredTools.ts"
@@ -94,6 +95,7 @@ export interface Given {
   readonly peers: PeerClient["Service"]
   readonly mcp: McpServers.Given & { readonly client: McpClient["Service"] }
   readonly inboxes: InboxStore["Service"]
+  readonly lookAgain: AccountWaits.LookAgain
   readonly local: ReadonlyArray<Tool>
   readonly recipes: RecipeTable
   /** Whether the caller may load the recipe of this name. It is asked again when a recipe is loaded. */

@@ -53,6 +53,7 @@ export interface Parts {
   readonly environment: Environment
   readonly filesOf: Effect.Success<typeof PlanFiles.make>
   readonly store: PlanStore["Service"]
+  readonly lookAgain: Catalog.Given["lookAgain"]
 }
 
 /** A plan whose session is held, ready for its next step. */
@@ -100,7 +101,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
-  { config, inboxes, local, mcp, peers, permissions, sessions, store, validator }: Parts,
+  { config, inboxes, local, lookAgain, mcp, peers, permissions, sessions, store, validator }: Parts,
   run: PlanRun,
   recipes: RecipeTable,
   heard: Map<string, object>,
@@ -130,6 +131,7 @@ const gather = Effect.fnUntraced(function* (
     local,
     sessions,
     inboxes,
+    lookAgain,
     recipes,
     declareAtMost: config.declareAtMost,
     effectOf: config.effectOf,

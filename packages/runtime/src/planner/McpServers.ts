@@ -120,27 +120,32 @@ export const noticeOf = (server: OfferedServer, error: PeerError): Effect.Effect
   return Effect.as(logged, { event: "notice", data: failure })
 }
 
-/**
- * Connects to the servers side by side, for as long as the scope, and lists their tools. One that cannot be reached costs its tools, and the
- * plan only if it is `required`.
- */
-export const connectAll = Effect.fnUntraced(function* (
-  servers: ReadonlyArray<OfferedServer>,
-  given: Given
-): Effect.fn.Return<ReadonlyArray<Found>, PlannerError, Scope.Scope> {
-  const list = ({ connect }: OfferedServer) =>
-    Effect.gen(function* () {
-      const connection = yield* connect
-      return { connection, listed: yield* connection.tools }
-    }).pipe(inTime, Effect.result)
-  const results = yield* Effect.forEach(
-    servers,
-    (server) => Effect.map(list(server), (result) => ({ server, result })),
-    {
-      concurrency: "unbounded"
-    }
+/** What a server lists once it is connected, or why it does not. */
+export interface Listing {
+  readonly server: OfferedServer
+  readonly result: Result.Result<
+    { readonly connection: McpConnection; readonly listed: ReadonlyArray<McpTool> },
+    PeerError
+  >
+}
+
+/** Connects to a server for as long as the scope, and lists its tools. */
+export const list = (server: OfferedServer): Effect.Effect<Listing, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const connection = yield* server.connect
+    return { connection, listed: yield* connection.tools }
+  }).pipe(
+    inTime,
+    Effect.result,
+    Effect.map((result) => ({ server, result }))
   )
-  return yield* Effect.forEach(results, ({ result, server }) => {
+
+/** What the servers bring. One that cannot be reached costs its tools, and the plan only if it is `required`. */
+export const foundIn = (
+  listings: ReadonlyArray<Listing>,
+  given: Given
+): Effect.Effect<ReadonlyArray<Found>, PlannerError> =>
+  Effect.forEach(listings, ({ result, server }) => {
     if (Result.isFailure(result)) given.heardServer(server, { error: result.failure.reason })
     if (Result.isSuccess(result)) return toolsOf(server, result.success.connection, result.success.listed, given)
     if (server.terms.required === true) {
@@ -155,4 +160,3 @@ export const connectAll = Effect.fnUntraced(function* (
       changes: 0
     }))
   })
-})

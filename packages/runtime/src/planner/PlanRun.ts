@@ -80,6 +80,8 @@ export class PlanRun {
   readonly inbox: PlanInbox
   /** The tools whose calls somebody has approved for the rest of the plan. */
   readonly approvedTools = new Set<string>()
+  /** How often what waits for accounts has done so, by the ids of the waits. */
+  readonly accountRounds = new Map<TaskId, number>()
   /** What closes the connections of its attempts. */
   readonly connections = new Set<() => void>()
   #elsewhere: "handed over" | "lost" | undefined

@@ -1,7 +1,7 @@
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Duration, Effect, Layer } from "effect"
-import { OnBehalfOf } from "../auth/CallerTokens.ts"
+import { CallerTokens, OnBehalfOf } from "../auth/CallerTokens.ts"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
@@ -39,6 +39,7 @@ export class Planner extends Context.Service<
     Effect.gen(function* () {
       const config = yield* PlansConfig
       const asker = yield* Asker
+      const { lookAgain } = yield* CallerTokens
       const validator = yield* InputValidator
       const permissions = yield* Permissions
       const approve = CallApproval.make({
@@ -62,13 +63,15 @@ export class Planner extends Context.Service<
         compaction: yield* Compaction,
         environment: Environment.make(config, yield* PlanStore),
         filesOf: yield* PlanFiles.make,
-        store: yield* PlanStore
+        store: yield* PlanStore,
+        lookAgain
       }
       const services: Services = {
         config,
         allowance: DailyAllowance.make(config, yield* PlanStore),
         validator,
         store: yield* PlanStore,
+        lookAgain,
         askStep: Step.make(asker),
         // An approval may take hours. Nobody has to approve what is on record.
         admit: (run, call) =>

@@ -10,6 +10,7 @@ import type { Lack } from "../store/StoredRequest.ts"
 import type { Head } from "../stream/Journal.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { toolName as waitTool } from "../tool/WaitTool.ts"
+import { waitOfCall } from "../store/AccountWait.ts"
 import type { StoredWait } from "../store/InboxStore.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
@@ -79,12 +80,16 @@ const lacking: Record<Lack | "request", string> = {
 
 type Waiting = Pick<AbandonedPlan, "inbox" | "waits">
 
-/** Whether the call waits for an answer that it has not used: then the mark of its question is all that is needed to go on with it. */
-const isPaused = ({ task_id }: StoredTask, { inbox, waits }: Waiting): boolean => {
-  const wait = waits.find((wait) => wait.task_id === task_id)
-  if (wait?.kind !== "answer" || wait.mark === null) return false
-  return wait.settlement?.given === undefined || inbox.settlements.some((unused) => unused.task_id === task_id)
-}
+/** Whether the call waits for an answer, or for an account, that it has not used: then the mark of its question is all that is needed to go on with it. */
+const isPaused = ({ task_id }: StoredTask, { inbox, waits }: Waiting): boolean =>
+  waits.some((wait) => {
+    const isIts = wait.kind === "answer" ? wait.task_id === task_id : isForAccount(wait, task_id)
+    if (!isIts || wait.mark === null) return false
+    return wait.settlement?.given === undefined || inbox.settlements.some((unused) => unused.task_id === wait.task_id)
+  })
+
+const isForAccount = ({ kind, task_id }: StoredWait, call: TaskId): boolean =>
+  kind === "account" && task_id === waitOfCall(call)
 
 /**
  * Why an abandoned plan cannot be resumed, if so. An open call can be resumed if its remote task id is stored, or if it waits for an answer, or repeated if its
@@ -188,8 +193,12 @@ export const read = ({
  */
 export const spentBefore = ({ waits, wokenAt = "" }: Resumed, task: StoredTask, now: number): number => {
   const since = (at: string) => Math.max(now - Date.parse(at), 0)
-  const { kind, spent_ms, taken_at } = waits.get(task.task_id) ?? {}
-  if (kind === "answer") {
+  const own = waits.get(task.task_id)
+  const forAccount = waits.get(waitOfCall(task.task_id))
+  // Whichever came last.
+  const isNewer = forAccount !== undefined && (own?.spent_ms ?? 0) <= (forAccount.spent_ms ?? 0)
+  const { kind, spent_ms, taken_at } = (isNewer ? forAccount : own) ?? {}
+  if (kind === "answer" || kind === "account") {
     const gone = taken_at == null ? 0 : since(wokenAt > taken_at ? wokenAt : taken_at)
     return spent_ms == null ? 0 : spent_ms + gone
   }

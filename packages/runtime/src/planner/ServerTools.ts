@@ -1,12 +1,14 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Result } from "effect"
+import { waitOfServer } from "../store/AccountWait.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import * as McpTools from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { type GatheredTools, maxTools, notAllowed } from "./GatheredTools.ts"
+import * as AccountWaits from "./AccountWaits.ts"
 import * as McpServers from "./McpServers.ts"
 import { noticesOf, type Notice } from "./MissingTools.ts"
 import { PlannerError } from "./PlannerError.ts"
@@ -15,6 +17,7 @@ import * as ToolChanges from "./ToolChanges.ts"
 
 interface Given {
   readonly mcp: McpServers.Given
+  readonly lookAgain: AccountWaits.LookAgain
   readonly inboxes: InboxStore["Service"]
 }
 
@@ -60,6 +63,26 @@ const offer = Effect.fnUntraced(function* (
   return [...notices, ...ToolChanges.noticesOf(tools.offered.values())]
 })
 
+/** Lists the tools of a server. One that wants an account first makes the plan wait, in front of its first step. */
+const list = Effect.fnUntraced(function* (server: McpServers.OfferedServer, run: PlanRun, { lookAgain }: Given) {
+  const { name } = server.terms
+  const id = waitOfServer(run.given.plan_id, name)
+  const ask = (account: string | null, message: string) => {
+    const waiter = { id, tool: name, agent: name, input: null, spent: () => 0 }
+    const asked = AccountWaits.ask(run, lookAgain, waiter, { account, task_id: null, message })
+    return run.stages.within("client")(asked)
+  }
+  const left = AccountWaits.left(run, id)
+  const hasExpired = AccountWaits.hasExpired(run, id)
+  let isThere = left === undefined || hasExpired || (yield* ask(left.account, ""))
+  for (;;) {
+    const listing = yield* run.stages.within("tool")(McpServers.list(server))
+    const reason = Result.isFailure(listing.result) ? listing.result.failure.reason : undefined
+    if (reason?._tag !== "account_required" || hasExpired || !isThere) return listing
+    isThere = yield* ask(reason.account, reason.message)
+  }
+})
+
 /** Adds the tools of MCP servers, which stay connected for as long as the scope. */
 export const addAll = Effect.fnUntraced(function* (
   tools: GatheredTools,
@@ -67,10 +90,10 @@ export const addAll = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ) {
-  const within = run.stages.within("tool")
   // Servers may take 10 s.
   if (offered.length > 0) run.given.journal.append([run.progressed("tool")], [])
-  let servers = yield* within(McpServers.connectAll(offered, given.mcp))
+  const listings = yield* Effect.forEach(offered, (server) => list(server, run, given), { concurrency: "unbounded" })
+  let servers = yield* run.stages.within("tool")(McpServers.foundIn(listings, given.mcp))
   const notices = yield* offer(tools, servers, run, given)
   for (const task of run.given.resumed?.tasks ?? []) {
     const isBegun = task.kind === "mcp" && task.state === "running"
@@ -93,7 +116,7 @@ export const addAll = Effect.fnUntraced(function* (
     unreachable: servers.flatMap(({ connection, server }) => (connection === undefined ? server.terms.name : [])),
     notices,
     refresh: Effect.gen(function* () {
-      const listed = yield* within(ToolChanges.listChanged(servers, given.mcp))
+      const listed = yield* run.stages.within("tool")(ToolChanges.listChanged(servers, given.mcp))
       if (listed === undefined) return undefined
       servers = listed
       return (yield* offer(tools, servers, run, given)).filter(isNews)

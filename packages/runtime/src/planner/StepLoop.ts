@@ -33,6 +33,7 @@ export interface Services {
   readonly askStep: ReturnType<typeof Step.make>
   readonly admit: ToolCalls.Options["admit"]
   readonly store: ToolCalls.Options["store"]
+  readonly lookAgain: ToolCalls.Options["lookAgain"]
 }
 
 /** What the next step has besides the conversation. */
@@ -272,7 +273,7 @@ export class StepLoop {
     const parts = calls.map(({ part }) => part)
     this.#hasCalled = true
     run.tasks.expect(parts.map(({ task_id }) => task_id))
-    const { admit, config, store } = this.#services
+    const { admit, config, lookAgain, store } = this.#services
     // No model reads the result of a plan that asks none.
     const { contextWindow } = run.given.request.call === undefined ? ModelLimits.of(config, run.model) : unbounded
     const answers = yield* ToolCalls.runAll(run, calls, {
@@ -282,6 +283,7 @@ export class StepLoop {
       timeoutMs: Duration.toMillis(config.toolTimeout),
       admit,
       store,
+      lookAgain,
       files
     })
     const results = loop.results(

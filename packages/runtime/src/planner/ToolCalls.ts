@@ -8,10 +8,13 @@ import type { PeerEvent } from "../remote/PeerClient.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
 import * as Envelope from "../tool/Envelope.ts"
-import type { AgentDid, CallQuestion, Tool, ToolResult } from "../tool/Tool.ts"
+import { expired, expiredUnsent } from "../tool/ClientTools.ts"
+import type { AgentDid, CallQuestion, NeededAccount, Tool, ToolResult } from "../tool/Tool.ts"
+import { waitOfCall } from "../store/AccountWait.ts"
 import type { EffectEnd, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import type { Settlement } from "../store/InboxStore.ts"
 import { CallFiles, type ShownEvent, type StoredResult } from "./CallFiles.ts"
+import * as AccountWaits from "./AccountWaits.ts"
 import { CallTime, type Place, Places } from "./CallPlaces.ts"
 import * as CallEffect from "./CallEffect.ts"
 import * as Resumption from "./Resumption.ts"
@@ -86,6 +89,7 @@ export interface Options {
   readonly store: PlanStore["Service"]
   /** Waits until a call may be made, and refuses it if it may not. */
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
+  readonly lookAgain: AccountWaits.LookAgain
   /** Stores what calls give, and gives them the files that they name. */
   readonly files: PlanFiles
 }
@@ -229,10 +233,15 @@ class StepCalls {
     const sent = yield* this.#options.files.sentWith(tool, input)
     if (sent === undefined) return this.#answer(prepared, did, withoutFile, yield* Clock.currentTimeMillis)
     const time = new CallTime(left)
-    const call = tool.call({
+    const waitsFor = AccountWaits.left(this.#run, waitOfCall(part.task_id))
+    const awaitAccount = (needed: NeededAccount) =>
+      place.leave(time.stop(this.#awaitAccount(prepared, needed, () => limit - time.left)))
+    const made = tool.call({
       ...sent,
       asked: wait?.kind === "answer" ? wait : undefined,
       ask: (question) => place.leave(time.stop(this.#ask(prepared, question, () => limit - time.left))),
+      awaitAccount,
+      continues: waitsFor?.resumes,
       taskId: part.task_id,
       idempotencyKey: CallEffect.idempotencyKeyOf(this.#run, prepared.effectKey),
       resumes,
@@ -244,6 +253,13 @@ class StepCalls {
         return this.#tell(part.task_id, seen, files, event)
       }
     })
+    const isUnsent = waitsFor !== undefined && waitsFor.resumes === undefined && resumes === undefined
+    const call =
+      waitsFor === undefined
+        ? made
+        : Effect.flatMap(awaitAccount({ ...waitsFor, message: "" }), (isThere) =>
+            isThere ? made : Effect.succeed(isUnsent ? expiredUnsent : expired)
+          )
     const ending = Effect.map(
       time.limit(call),
       Option.getOrElse(() => timedOut(tool, limit, true))
@@ -255,12 +271,36 @@ class StepCalls {
       this.#show(seen, shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }
     const end = yield* files.ended(ended)
-    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, prepared))
+    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, prepared, isUnsent))
   })
 
-  /** A call that another process has begun may have arrived, though this one could not make it again. */
-  #effectOf(end: ToolResult, { _tag, part }: Dispatched): EffectEnd {
-    return CallEffect.endOf(end, _tag === "Begun" || this.#run.tasks.get(part.task_id)?.remote_task_id != null)
+  /** A call that another process has begun may have arrived, though this one could not make it again; unless that one had not sent it. */
+  #effectOf(end: ToolResult, { _tag, part }: Dispatched, isUnsent = false): EffectEnd {
+    const isBegun = _tag === "Begun" && !isUnsent
+    return CallEffect.endOf(end, isBegun || this.#run.tasks.get(part.task_id)?.remote_task_id != null)
+  }
+
+  /** Waits until the call can be made as the caller. Any process can go on with it: nothing was sent, or its server knows it. */
+  #awaitAccount(
+    { input, part, tool }: Dispatched,
+    { account, mark, message }: NeededAccount,
+    spent: () => number
+  ): Effect.Effect<boolean> {
+    const run = this.#run
+    const { task_id } = part
+    const waiter = { id: waitOfCall(task_id), tool: part.tool, agent: tool.agent, input, spent }
+    const wait = { account, task_id, message, ...(mark !== undefined && { resumes: mark }) }
+    return Effect.acquireUseRelease(
+      Effect.sync(() => run.tasks.pause(task_id, true)),
+      () => AccountWaits.ask(run, this.#options.lookAgain, waiter, wait),
+      () => Effect.sync(() => run.tasks.pause(task_id, false))
+    ).pipe(
+      run.stages.instead("tool", "client"),
+      Effect.catchTag("StorageError", (error) => {
+        run.stop(error)
+        return Effect.never
+      })
+    )
   }
 
   /** Opens what the call waits for, unless another process has done so, and waits for what settles it. */

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
-import type { DecisionEntry, Entry, NewEntry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
+import type { DecisionEntry, Entry, Settling, TextEntry, Waiting } from "@bowline/domain/plan/Inbox"
 import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { type ClientTool, PlanRequest } from "@bowline/domain/plan/PlanRequest"
@@ -36,8 +36,18 @@ export interface OpenWait {
 /** A text with what its files are. */
 export type StoredTextEntry = TextEntry & { readonly references?: ReadonlyArray<FileReference> }
 
+/** An account is there for which something waits: the gateway says so itself. `task_id` is the id of the wait, and `call` the call that waits, if one does. */
+export interface AccountEntry {
+  readonly type: "account"
+  readonly task_id: TaskId
+  readonly call: TaskId | null
+}
+
+/** An entry that settles what a call waits for, as it is stored. */
+export type StoredSettling = Settling | AccountEntry
+
 /** An entry as it is stored. */
-export type StoredEntry = Exclude<NewEntry, TextEntry> | StoredTextEntry
+export type StoredEntry = StoredSettling | StoredTextEntry
 
 /** The parts of a text in a message, or in a question. */
 export const partsOf = ({
@@ -71,9 +81,12 @@ export type Accepted =
   | { readonly _tag: "Completed"; readonly owner: CallerName }
 
 /** An entry as callers see it. */
-export const shownEntry = (stored: Omit<Entry, "type" | "task_id" | "text"> & { readonly entry: NewEntry }): Entry => {
+export const shownEntry = (
+  stored: Omit<Entry, "type" | "task_id" | "text"> & { readonly entry: StoredEntry }
+): Entry => {
   const { at, by, entry, entry_id, moved_to, state, step } = stored
-  const [task_id, text] = entry.type === "text" ? [null, entry.text] : [entry.task_id, null]
+  const text = entry.type === "text" ? entry.text : null
+  const task_id = entry.type === "text" ? null : entry.type === "account" ? entry.call : entry.task_id
   return { entry_id, type: entry.type, by, at, state, task_id, step, moved_to, text }
 }
 
@@ -86,7 +99,7 @@ export interface StoredText extends Pick<StoredTextEntry, "text" | "when" | "els
 }
 
 /** What somebody has said about a call. A decision that an earlier version has stored has no entry. */
-interface Given<E extends Settling = Settling> {
+interface Given<E extends StoredSettling = StoredSettling> {
   readonly entry_id: EntryId | null
   readonly by: CallerName
   readonly entry: E
@@ -163,18 +176,24 @@ export const knownUntil = (now: string): { readonly expires_at: string; readonly
 }
 
 /** The kind of wait that an entry settles. */
-export const settles = { result: "result", answer: "answer", decision: "approval" } as const
+export const settles = { result: "result", answer: "answer", decision: "approval", account: "account" } as const
 
 /** Whether an entry has come twice. */
-export const isSame = (a: NewEntry, b: NewEntry): boolean => canonicalJson(a) === canonicalJson(b)
+export const isSame = (a: StoredEntry, b: StoredEntry): boolean => canonicalJson(a) === canonicalJson(b)
 
 /** Whether two entries say the same about one wait of a call. A note is no part of a decision, and who names the round of an answer may leave it out. */
-export const saysTheSame = (a: Settling, b: Settling): boolean => {
+export const saysTheSame = (a: StoredSettling, b: StoredSettling): boolean => {
   if (a.type === "decision" && b.type === "decision") {
     return a.decision === b.decision && canonicalJson(a.input ?? null) === canonicalJson(b.input ?? null)
   }
   if (a.type === "answer" && b.type === "answer") return isSame({ ...a, round: 1 }, { ...b, round: 1 })
   return isSame(a, b)
+}
+
+/** A wait for an account. `task_id` is the id of the wait. */
+export interface OpenAccountWait extends WaitId {
+  readonly round: number
+  readonly mark: string | null
 }
 
 /** The plans of which waits have ended, since their time is over. */
@@ -251,6 +270,8 @@ export class InboxStore extends Context.Service<
     readonly read: (
       plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>
     ) => Effect.Effect<ReadonlyArray<InboxContent>, StorageError>
+    /** What waits for an account in plans of this caller, whichever account that is. */
+    readonly accountWaits: (owner: CallerName) => Effect.Effect<ReadonlyArray<OpenAccountWait>, StorageError>
     /** What waits for somebody in plans of this caller, oldest first. */
     readonly waiting: (
       owner: CallerName,
@@ -281,12 +302,14 @@ export class InboxStore extends Context.Service<
   }
 >()("@bowline/runtime/store/InboxStore") {}
 
-/** The id, with a UUID that is always the same one for these texts. */
-export const keyedId = (texts: ReadonlyArray<string>): EntryId => {
+/** A UUID that is always the same one for these texts. */
+export const uuidOf = (texts: ReadonlyArray<string>): string => {
   const hex = createHash("sha256").update(JSON.stringify(texts)).digest("hex")
-  const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
-  return EntryId.make(`entry_${uuid}`)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
+
+/** The id, with a UUID that is always the same one for these texts. */
+export const keyedId = (texts: ReadonlyArray<string>): EntryId => EntryId.make(`entry_${uuidOf(texts)}`)
 
 /** The entry with this key of all requests of the caller, accepted or not. */
 export const entryOf = (caller: CallerName, key: string): EntryId => keyedId([caller, key])

@@ -175,7 +175,7 @@ export type PlanChange =
   /** What is known of the effect of this call from now on, if it has one. */
   | { readonly _tag: "EffectEnded"; readonly task_id: TaskId; readonly state: EffectEnd }
   /**
-   * A call waits for somebody. It is the one wait of the call: what the call waited for before has been settled. An approval makes `tool_digest` the
+   * A call waits for somebody. It is the one wait of the call, but for one for an account: what the call waited for before has been settled. An approval makes `tool_digest` the
    * one by which the caller knows `known_tool`, where there is one. Callers
    * are told that it ends at `expires_at`, ISO 8601 in UTC; by the store's clock it ends `left_ms` from now. `spent_ms` is how much of its own time the call has used.
    */

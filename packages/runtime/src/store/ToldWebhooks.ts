@@ -1,5 +1,6 @@
 import type { WaitTold, WebhookEvent } from "@bowline/domain/unstable/plan/Webhook"
 import { Struct } from "effect"
+import { shownId } from "./AccountWait.ts"
 import type { PlanChange } from "./PlanStore.ts"
 
 /** What webhooks are told of a change. `at` is ISO 8601 in UTC, undefined for now. */
@@ -17,6 +18,6 @@ export const toldBy = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<Told> 
     if (change._tag !== "WaitOpened" || change.kind === "timer") return []
     const { kind } = change
     const event = kind === "approval" ? "approval.requested" : "plan.waiting"
-    const wait = { ...Struct.pick(change, ["task_id", "tool", "agent", "expires_at"]), kind }
+    const wait = { ...Struct.pick(change, ["tool", "agent", "expires_at"]), task_id: shownId(change), kind }
     return [{ event, at: undefined, wait }]
   })

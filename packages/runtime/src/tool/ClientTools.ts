@@ -11,6 +11,9 @@ export const expired: ToolResult = {
   error: { code: "wait_expired", message: "Nobody answered in time" }
 }
 
+/** The same where nothing of the call was sent. */
+export const expiredUnsent: ToolResult = { ...expired, isUnsent: true }
+
 const maxMessage = 500
 
 const resultOf = ({ given }: Settlement): ToolResult => {

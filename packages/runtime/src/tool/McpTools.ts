@@ -5,7 +5,8 @@ import { createHash } from "node:crypto"
 import type { McpCall, McpConnection, McpQuestion, McpResult, McpTool } from "../remote/McpClient.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
-import { expired } from "./ClientTools.ts"
+import { withAccount } from "./Accounts.ts"
+import { expired, expiredUnsent } from "./ClientTools.ts"
 import { asking } from "./Questions.ts"
 import type { JsonSchema, TaskCall, Tool, ToolResult, ToolTrust } from "./Tool.ts"
 import { isUnsent, takenFiles } from "./PeerTools.ts"
@@ -117,20 +118,25 @@ export const fromTool = (
   trust,
   ...(tool.isDestructive && { approvalReason: "sensitive" }),
   identify: Effect.succeed(null),
-  call: ({ ask, asked, onEvent, ...call }) =>
-    connection
-      .call(
-        { tool, ...call, resumes: asked?.mark ?? undefined, ...(answers && { answer: answerFor({ ask, asked }) }) },
-        (message) => onEvent({ _tag: "Progress", state: "working", message })
+  call: ({ ask, asked, awaitAccount, continues = asked?.mark ?? undefined, onEvent, ...call }) => {
+    const answer = answerFor({ ask, asked })
+    let begun: string | undefined
+    const attempt = (resumes: string | undefined) => {
+      begun = resumes
+      return connection.call({ tool, ...call, resumes, ...(answers && { answer }) }, (message) =>
+        onEvent({ _tag: "Progress", state: "working", message })
       )
-      .pipe(
-        Effect.flatMap((result) =>
-          Effect.map(outputProblem(tool, result, check), (problem) =>
-            problem === undefined ? fromResult(result, server) : mismatched(result, problem)
-          )
-        ),
-        Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error)))
-      )
+    }
+    return withAccount({ awaitAccount, continues }, attempt).pipe(
+      Effect.flatMap((result) => {
+        if (result === "expired") return Effect.succeed(begun === undefined ? expiredUnsent : expired)
+        return Effect.map(outputProblem(tool, result, check), (problem) =>
+          problem === undefined ? fromResult(result, server) : mismatched(result, problem)
+        )
+      }),
+      Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error)))
+    )
+  }
 })
 
 /** The tool of a call that another process has begun, where its server is away by now, or does not list the tool any more. */

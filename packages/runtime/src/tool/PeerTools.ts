@@ -2,9 +2,18 @@ import { type Agent, type Skill, urlsOf } from "@bowline/domain/peer/Agent"
 import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect, type Schema, Struct } from "effect"
-import type { PeerCall, PeerClient, PeerResult, ReceivedFile, RemoteIds, Route } from "../remote/PeerClient.ts"
+import type {
+  PeerAnswer,
+  PeerCall,
+  PeerClient,
+  PeerResult,
+  ReceivedFile,
+  RemoteIds,
+  Route
+} from "../remote/PeerClient.ts"
 import { endpointOf } from "../store/StoredAgent.ts"
-import { expired } from "./ClientTools.ts"
+import { withAccount } from "./Accounts.ts"
+import { expired, expiredUnsent } from "./ClientTools.ts"
 import type { HandedBackTasks } from "./HandedBackTasks.ts"
 import { asking } from "./Questions.ts"
 import type { AgentDid, JsonSchema, TaskCall, Tool, ToolResult } from "./Tool.ts"
@@ -86,15 +95,29 @@ interface Shared {
   readonly waits: boolean
 }
 
-/** Asks the user what the peer asks. The message of an answer has the id of its entry, also where another process sends it once more. */
-const answerFor = (call: Pick<TaskCall, "ask" | "asked">): PeerCall["answer"] => {
+/** Asks the user what the peer asks. The message of an answer has the id of its entry, also where another process, or another attempt, sends it once more. */
+const answering = (call: Pick<TaskCall, "ask" | "asked">) => {
   const ask = asking(call)
-  return (question) =>
-    Effect.map(ask({ schema: null, ...question }), (given) => {
-      if (given === undefined || given === "expired") return given
-      const { data, text } = given.entry
-      return { messageId: given.entry_id.replace(/^entry_/, ""), content: text ?? data ?? null }
+  let last: { readonly mark: string; readonly answer: PeerAnswer } | undefined
+  let isRepeated = false
+  const answer: PeerCall["answer"] = (question) =>
+    Effect.suspend(() => {
+      const isSame = isRepeated && last?.mark === question.mark
+      isRepeated = false
+      if (isSame && last !== undefined) return Effect.succeed(last.answer)
+      return Effect.map(ask({ schema: null, ...question }), (given) => {
+        if (given === undefined || given === "expired") return given
+        const { data, text } = given.entry
+        const answer = { messageId: given.entry_id.replace(/^entry_/, ""), content: text ?? data ?? null }
+        last = { mark: question.mark, answer }
+        return answer
+      })
     })
+  /** Another attempt begins: the last answer may not have been sent. */
+  const repeat = () => {
+    isRepeated = true
+  }
+  return { answer, repeat }
 }
 
 /** What a tool says of its skill. */
@@ -138,36 +161,41 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
     effect: skill.effect,
     approval: skill.approval,
     identify: identify(peers, agent),
-    call: ({ ask, asked, isInquiry = false, isOther = false, onEvent, ...call }) =>
+    call: ({ ask, asked, awaitAccount, isInquiry = false, isOther = false, onEvent, ...call }) =>
       Effect.suspend(() => {
         const continues = call.resumes === undefined && !isOther ? left.take(agent, skill) : null
         let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
-        return peers
-          .call(
-            { agent, skill, continues, route, ...call, ...(waits && { answer: answerFor({ ask, asked }) }) },
-            (event) => {
-              if (event._tag === "Accepted") {
-                accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
-              }
-              return onEvent(
-                event._tag === "Artifact"
-                  ? { ...Struct.omit(event, ["files"]), ...takenFiles(event.files, skill.fetch_files) }
-                  : event
-              )
+        const { answer, repeat } = answering({ ask, asked })
+        /** An attempt waits for the remote task that an earlier one has begun. */
+        const attempt = () => {
+          const { contextId, taskId } = accepted
+          const begun = taskId === null ? { continues } : { continues: null, resumes: { taskId, contextId } }
+          return peers.call({ agent, skill, route, ...call, ...begun, ...(waits && { answer }) }, (event) => {
+            if (event._tag === "Accepted") {
+              accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
             }
-          )
-          .pipe(
-            Effect.map((result) => {
-              const ended = fromResult(result, skill)
-              return isInquiry ? ended : leave(ended, accepted, call.idempotencyKey !== undefined)
-            }),
-            Effect.catchTag("PeerError", (error) =>
-              Effect.sync(() => {
-                const failed = fromError(error)
-                return continues === null ? failed : keep(failed, continues, accepted.taskId !== null)
-              })
+            return onEvent(
+              event._tag === "Artifact"
+                ? { ...Struct.omit(event, ["files"]), ...takenFiles(event.files, skill.fetch_files) }
+                : event
             )
+          })
+        }
+        const waiting: TaskCall["awaitAccount"] = (needed) =>
+          Effect.tap(awaitAccount(needed), () => Effect.sync(repeat))
+        return withAccount({ awaitAccount: waiting }, attempt).pipe(
+          Effect.map((result) => {
+            if (result === "expired") return accepted.taskId === null ? expiredUnsent : expired
+            const ended = fromResult(result, skill)
+            return isInquiry ? ended : leave(ended, accepted, call.idempotencyKey !== undefined)
+          }),
+          Effect.catchTag("PeerError", (error) =>
+            Effect.sync(() => {
+              const failed = fromError(error)
+              return continues === null ? failed : keep(failed, continues, accepted.taskId !== null)
+            })
           )
+        )
       })
   }
 }

@@ -57,8 +57,21 @@ export interface TaskCall {
    * call that another process has begun is asked once.
    */
   readonly ask: (question: CallQuestion) => Effect.Effect<Settlement>
+  /**
+   * Waits until there is what the call needs to act as its caller, however long: its own time stands still. Says whether it is there; else nobody has come in time.
+   */
+  readonly awaitAccount: (needed: NeededAccount) => Effect.Effect<boolean>
+  /** By what its server knows the call, which has waited for an account meanwhile. */
+  readonly continues?: string | undefined
   /** What the call has asked last in an earlier process, if it has asked for an answer. */
   readonly asked?: AskedQuestion | undefined
+}
+
+/** What a call needs to act as its caller: an account, or with null a valid token. `mark` is by what its server knows the call, if it has taken it. */
+export interface NeededAccount {
+  readonly account: string | null
+  readonly message: string
+  readonly mark?: string | undefined
 }
 
 /** A question that a call has asked, as it is stored. */

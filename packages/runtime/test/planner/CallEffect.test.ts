@@ -1,6 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { AccountRequired, Auth, PeerError, type PeerErrorReason, Unreachable } from "@bowline/domain/peer/PeerError"
+import { Auth, PeerError, type PeerErrorReason, Unreachable } from "@bowline/domain/peer/PeerError"
 import { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
@@ -300,11 +300,6 @@ describe("a call that has an effect", () => {
 
   it.effect.each([
     { name: "was refused", end: refused(), next: "completed" },
-    {
-      name: "lacked an account",
-      end: kept(new AccountRequired({ message: "Connect the bank first", account: "bank" })),
-      next: "completed"
-    },
     { name: "lacked a token", end: kept(new Auth({ message: "BANK_TOKEN is not set" })), next: "completed" },
     { name: "said that it failed", end: said("failed"), next: "completed" },
     { name: "got a 401", end: kept(new Auth({ message: "The server answered 401", status: 401 })), next: "rejected" },

@@ -18,6 +18,7 @@ it.effect("a recipe that its caller may not have is neither listed nor loaded, a
         input: { name },
         isHandedOver: () => false,
         ask: () => Effect.never,
+        awaitAccount: () => Effect.never,
         onEvent: () => Effect.void
       })
     assert.deepInclude(yield* load("refund"), { state: "completed", content: "Body of refund" })

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
-import { maxTexts, type Settling } from "@bowline/domain/plan/Inbox"
+import { maxTexts } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId, PlanState } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
@@ -16,10 +16,12 @@ import {
   knownFor,
   type KnownToolId,
   knownUntil,
+  type OpenAccountWait,
   type OpenWait,
   refusals,
   saysTheSame,
   settles,
+  type StoredSettling,
   toolsIn
 } from "@bowline/runtime/unstable/store/InboxStore"
 import { Clock, Duration, Effect, Layer, Option, type Schema, Struct } from "effect"
@@ -114,8 +116,8 @@ on conflict (id) do nothing`
 const count = (sql: Sql, plan: PlanId) => sql`update plans set inbox_count = inbox_count + 1 where id = ${plan}`
 
 /** The same for what the plan waits for: if it is parked, it goes on. */
-const countAndWake = (sql: Sql, plan: PlanId) =>
-  sql`update plans p set inbox_count = p.inbox_count + 1, ${wakes(sql, "entry")} where p.id = ${plan}`
+const countAndWake = (sql: Sql, plan: PlanId, because: "entry" | "account" = "entry") =>
+  sql`update plans p set inbox_count = p.inbox_count + 1, ${wakes(sql, because)} where p.id = ${plan}`
 
 /** Writes a frame of a parked plan, in the place of the process that has none of it. The plan's row is locked. */
 const tellReaders = Effect.fnUntraced(function* (sql: Sql, plan: PlanId, entry: EntryId, event: PlanEvent) {
@@ -153,14 +155,14 @@ type LockedWait = OpenWait & {
 }
 
 /** Settles the wait of a call. What has settled it before stands. */
-const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entry: Settling, plan: LockedPlan) {
+const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entry: StoredSettling, plan: LockedPlan) {
   const { by, entry_id, plan_id } = accepting
   const [wait] = yield* sql<LockedWait>`
 select kind, round, tool, schema, url, is_expired, decision, known_tool, tool_digest from waits
 where plan_id = ${plan_id} and task_id = ${entry.task_id}`
   const isWaiting = wait?.kind === settles[entry.type]
   const asked = (entry.type === "answer" ? entry.round : undefined) ?? (isWaiting ? wait.round : undefined)
-  const [first] = yield* sql<EntryRow & { readonly entry: Settling }>`
+  const [first] = yield* sql<EntryRow & { readonly entry: StoredSettling }>`
 select ${sql.literal(entryColumns)} from inbox e
 where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${entry.type}
   ${asked === undefined ? sql`` : sql`and e.round = ${asked}`}
@@ -185,7 +187,7 @@ insert into known_tools (owner, tool, digest, expires_at)
 values (${plan.owner}, ${wait.known_tool}, ${wait.tool_digest}, now() + ${Duration.toMillis(knownFor)} * interval '1 millisecond')
 on conflict (owner, tool) do update set (digest, expires_at) = (excluded.digest, excluded.expires_at)`
   }
-  yield* countAndWake(sql, plan_id)
+  yield* countAndWake(sql, plan_id, entry.type === "account" ? "account" : "entry")
   return { ...accepted(entry_id), ...(plan.state === "waiting" && { parked: "woken" as const }) }
 })
 
@@ -289,6 +291,11 @@ where e.plan_id = ${plan} and e.ordinal > ${cursor ?? 0} order by e.ordinal limi
       : { plans: expired.plans, isWaking: expired.is_waking, isMore: isMore(expired) }
   ),
   read: (plans) => Effect.map(withDeadline(readContents(sql, plans)), (rows) => rows.map(toContent)),
+  accountWaits: (owner) =>
+    withDeadline(sql<OpenAccountWait>`
+select w.plan_id, w.task_id, w.round, w.mark from plans p join waits w on w.plan_id = p.id
+where p.owner = ${owner} and p.state in ('queued', 'running', 'waiting') and w.kind = 'account'
+  and ${sql.literal(isOpenWait)} order by w.ordinal`),
   waiting: (owner, { kind, plan }, { cursor, limit }) =>
     withDeadline(
       selectWaiting(

@@ -1,6 +1,5 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Agent } from "@bowline/domain/peer/Agent"
-import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import { EntryId, type Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
@@ -17,7 +16,7 @@ import {
   PlanStore,
   type Progress
 } from "@bowline/runtime/unstable/store/PlanStore"
-import type { Accepting } from "@bowline/runtime/unstable/store/InboxStore"
+import type { Accepting, StoredEntry } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { Duration, Effect, Option, Struct } from "effect"
@@ -355,7 +354,7 @@ export const parked = (
 ]
 
 /** An entry for a plan, as any caller may send it, or the one who owns the plan. */
-export const accepting = Effect.fnUntraced(function* (plan_id: PlanId, entry: NewEntry, owner?: CallerName) {
+export const accepting = Effect.fnUntraced(function* (plan_id: PlanId, entry: StoredEntry, owner?: CallerName) {
   const entry_id = yield* id((uuid) => EntryId.make(`entry_${uuid}`))
   return { plan_id, entry_id, by: owner ?? (yield* newOwner), owner, entry } satisfies Accepting
 })

@@ -12,14 +12,30 @@ import {
   type StoredWait,
   toolsIn
 } from "../../store/InboxStore.ts"
+import { shownId } from "../../store/AccountWait.ts"
 import type { Memory } from "./Memory.ts"
 import type { PlanRecord, WaitRecord } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
 const shownWait = ({ plan }: PlanRecord, { request, since }: WaitRecord, kind: Waiting["kind"]): Waiting => {
-  const { agent, data, expires_at, input, message, task_id, tool, url, why } = request
+  const { agent, data, expires_at, input, message, tool, url, why } = request
   const { caller, plan_id, session_id } = plan
-  return { plan_id, session_id, task_id, kind, tool, agent, input, why, message, data, url, since, expires_at, caller }
+  return {
+    plan_id,
+    session_id,
+    task_id: shownId(request),
+    kind,
+    tool,
+    agent,
+    input,
+    why,
+    message,
+    data,
+    url,
+    since,
+    expires_at,
+    caller
+  }
 }
 
 /** What is new in a plan's inbox for its process. */
@@ -130,6 +146,18 @@ export const makeInboxReads = (memory: Memory): Reads => {
           const record = memory.plans.get(plan_id)
           return record === undefined || record.inboxCount === seen ? [] : [contentOf(record)]
         })
+      ),
+    accountWaits: (owner) =>
+      Effect.sync(() =>
+        Array.from(memory.open.values()).flatMap((record) =>
+          record.owner !== owner
+            ? []
+            : Array.from(record.waits.values()).flatMap(({ request, settlement }) => {
+                const { kind, mark, round, task_id } = request
+                if (kind !== "account" || settlement !== undefined) return []
+                return [{ plan_id: record.plan.plan_id, task_id, round, mark }]
+              })
+        )
       ),
     waiting: (owner, { kind, plan }, { cursor = 0, limit }) =>
       Effect.sync(() => {

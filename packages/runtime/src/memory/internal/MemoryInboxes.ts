@@ -1,4 +1,4 @@
-import { maxTexts, type Settling } from "@bowline/domain/plan/Inbox"
+import { maxTexts } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type EntryRefused, IdempotencyConflict, NotFound } from "@bowline/domain/plan/Refusal"
@@ -14,7 +14,8 @@ import {
   knownUntil,
   refusals,
   saysTheSame,
-  settles
+  settles,
+  type StoredSettling
 } from "../../store/InboxStore.ts"
 import { type Memory, wake } from "./Memory.ts"
 import { findPlan, makeInboxReads } from "./MemoryInboxReads.ts"
@@ -88,7 +89,7 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
   }
 
   /** Settles a call. */
-  const settle = (record: PlanRecord, accepting: Accepting, entry: Settling, now: string) =>
+  const settle = (record: PlanRecord, accepting: Accepting, entry: StoredSettling, now: string) =>
     Effect.gen(function* () {
       const { by, entry_id } = accepting
       const wait = record.waits.get(entry.task_id)
@@ -113,7 +114,8 @@ export const makeInboxStore = (memory: Memory): InboxStore["Service"] => {
       }
       add(record, accepting, now, { round })
       record.inboxCount++
-      return { ...accepted(entry_id), ...(wake(record, "entry") && { parked: "woken" as const }) }
+      const because = entry.type === "account" ? "account" : "entry"
+      return { ...accepted(entry_id), ...(wake(record, because) && { parked: "woken" as const }) }
     })
 
   return {

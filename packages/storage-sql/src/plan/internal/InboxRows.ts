@@ -1,15 +1,18 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
-import type { DecisionEntry, Entry, NewEntry, Settling, Waiting } from "@bowline/domain/plan/Inbox"
+import type { DecisionEntry, Entry, Waiting } from "@bowline/domain/plan/Inbox"
 import type { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { shownId } from "@bowline/runtime/unstable/store/AccountWait"
 import {
   type InboxContent,
   type OpenWait,
   type Settlement,
   shownEntry,
+  type StoredEntry,
+  type StoredSettling,
   type StoredWait,
   type StoredTextEntry,
   type StoredWaitKind
@@ -23,7 +26,7 @@ export interface EntryRow {
   readonly entry_id: EntryId
   readonly author: CallerName
   readonly at: Date
-  readonly entry: NewEntry
+  readonly entry: StoredEntry
   readonly round: number | null
   readonly state: Entry["state"]
   readonly told: Entry["state"] | null
@@ -51,7 +54,7 @@ interface WaitRow {
   readonly is_expired: boolean
   readonly entry_id: EntryId | null
   readonly author: CallerName | null
-  readonly entry: Settling | null
+  readonly entry: StoredSettling | null
   readonly decision: "approve" | "reject" | null
   readonly note: string | null
   readonly decided_by: CallerName | null
@@ -178,15 +181,17 @@ export const toContent = ({ count, plan_id, settled, texts, tools }: ContentRow)
 /** A wait as callers see it. */
 export type WaitingRow = Omit<Waiting, "since" | "expires_at"> & {
   readonly ordinal: bigint
+  readonly mark: string | null
   readonly since: Date
   readonly expires_at: Date
 }
 
 export const waitingColumns = `w.plan_id, p.session_id, w.task_id, w.kind, w.tool, w.agent, w.input, w.why, w.message, w.data, w.url,
-  w.since, coalesce(w.expires_at, p.deadline_at) as expires_at, p.owner as caller, w.ordinal`
+  w.since, coalesce(w.expires_at, p.deadline_at) as expires_at, p.owner as caller, w.ordinal, w.mark`
 
 export const toWaiting = (row: WaitingRow): Waiting => ({
-  ...Struct.omit(row, ["ordinal"]),
+  ...Struct.omit(row, ["ordinal", "mark"]),
+  task_id: shownId(row),
   since: row.since.toISOString(),
   expires_at: row.expires_at.toISOString()
 })

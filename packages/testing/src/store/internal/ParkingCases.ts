@@ -1,5 +1,6 @@
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
+import { toMark } from "@bowline/runtime/unstable/store/AccountWait"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
@@ -55,6 +56,34 @@ const names = Effect.fnUntraced(function* (held: Held) {
 })
 
 export const parkingCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "wakes a plan for an account, of its owner alone, and shows the call that waits",
+    test: Effect.gen(function* () {
+      const inboxes = yield* InboxStore
+      const call = yield* Given.newTask
+      const mark = toMark({ account: null, task_id: call })
+      const { held, plan_id, task_id } = yield* park({ kind: "account", round: 2, mark, tool: "rigger_ask" })
+      const { caller } = held.plan
+      assert.deepEqual(yield* inboxes.accountWaits(caller), [{ plan_id, task_id, round: 2, mark }])
+      assert.deepEqual(yield* inboxes.accountWaits(yield* Given.newOwner), [])
+      const shown = yield* inboxes.waiting(caller, { kind: "account" }, { limit: 10 })
+      assert.deepEqual(
+        shown.items.map(({ kind, task_id, tool }) => [kind, task_id, tool]),
+        [["account", call, "rigger_ask"]]
+      )
+      const entry = { type: "account", task_id, call } as const
+      assert.equal((yield* say(plan_id, entry, caller)).parked, "woken")
+      assert.deepEqual(yield* inboxes.accountWaits(caller), [])
+      const { items } = yield* inboxes.list(plan_id, caller, { limit: 10 })
+      assert.deepEqual(
+        items.map(({ task_id, type }) => [type, task_id]),
+        [["account", call]]
+      )
+      const [content] = yield* inboxes.read([{ plan_id, seen: 0 }])
+      assert.deepEqual(content?.settlements[0]?.given?.entry, entry)
+      assert.equal((yield* Given.takeOver(held, yield* Given.newReplica)).abandoned.wokenBy, "account")
+    })
+  },
   {
     title: "parks a plan once: nobody has it, and its session stays its own",
     test: Effect.gen(function* () {
