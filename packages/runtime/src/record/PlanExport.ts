@@ -32,8 +32,8 @@ export type Line =
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
 
-/** What edges in other protocols say of a plan besides: `GET /plans/{id}` does not show it. */
-const OfEdge = PlanRequest.mapFields(Struct.pick(["instructions", "sampling"]))
+/** What edges in other protocols, and forks, say of a plan besides: `GET /plans/{id}` does not show it. */
+const OfEdge = PlanRequest.mapFields(Struct.pick(["instructions", "sampling", "fork"]))
 type OfEdge = typeof OfEdge.Type
 const decodeOfEdge = Schema.decodeUnknownOption(OfEdge)
 

@@ -1,4 +1,5 @@
 import type { Agent } from "@bowline/domain/peer/Agent"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
@@ -13,6 +14,7 @@ import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
+import { pageOf } from "@bowline/runtime/unstable/store/EventRow"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Cause, Duration, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
 import { Loop } from "../simulation/process/Loop.ts"
@@ -21,10 +23,12 @@ import * as RealWorld from "../simulation/process/RealWorld.ts"
 import { SeededRandom } from "../simulation/scenario/SeededRandom.ts"
 import * as Given from "../store/Given.ts"
 import { Comparison, type Difference } from "./Comparison.ts"
+import { type Answers, differenceIn } from "./ToolAnswers.ts"
+import { forkedFrom, toldTo } from "./RecordedFork.ts"
 import * as RecordedWorld from "./RecordedWorld.ts"
 import { type PlanRecording, read, written } from "./RecordFile.ts"
 
-export type { Difference, PlanRecording }
+export type { Answers, Difference, PlanRecording }
 export { read }
 
 /** What became of a plan that was run again: the same, the first difference, or why it cannot be run again. */
@@ -87,12 +91,23 @@ const askedAbout = ({ frames }: PlanRecording, why: string) =>
       .map(({ data }) => String(data["tool"]))
   )
 
-/** Plans are parked where what is stored outlives the process: here as it was there. */
-const parking = ({ frames }: PlanRecording) =>
-  Layer.effect(
+/** Plans are parked where what is stored outlives the process: here as it was there. A fork finds the plan that it goes on from. */
+const stored = (recording: PlanRecording) => {
+  const other = forkedFrom(recording)
+  return Layer.effect(
     PlanStore,
-    Effect.map(PlanStore, (store) => ({ ...store, isDurable: frames.some(({ event }) => event === "parked") }))
+    Effect.map(PlanStore, (store) => ({
+      ...store,
+      isDurable: recording.frames.some(({ event }) => event === "parked"),
+      ...(other !== undefined && {
+        recorded: (owner: typeof other.caller, id: PlanId) =>
+          id === other.plan_id ? Effect.succeed(other.recorded) : store.recorded(owner, id),
+        events: (id: PlanId, after: number, limit: number) =>
+          id === other.plan_id ? Effect.succeed(pageOf(other.rows, after, limit)) : store.events(id, after, limit)
+      })
+    }))
   )
+}
 
 /** The graph of a gateway, on the record: the planner of this version, stores in memory, and nothing outside. */
 const graphOf = (recording: PlanRecording, comparison: Comparison) => {
@@ -140,7 +155,7 @@ const graphOf = (recording: PlanRecording, comparison: Comparison) => {
   }
   return Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
-    Layer.provideMerge(parking(recording)),
+    Layer.provideMerge(stored(recording)),
     Layer.provideMerge(MemoryStore.layer),
     Layer.provideMerge(RecordedWorld.layer(recording, comparison)),
     Layer.provideMerge(config),
@@ -261,9 +276,10 @@ const comparePrompts = Effect.fnUntraced(function* (
 const run = Effect.fnUntraced(function* (recording: PlanRecording, comparison: Comparison) {
   const streams = yield* PlanStreams
   const { caller } = recording.plan
-  const name = yield* seed(recording)
+  const told = toldTo(recording)
+  const name = told === undefined ? yield* seed(recording) : undefined
   const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
-  const reading = yield* streams.start({ caller, request })
+  const reading = yield* streams.start({ caller, request, told })
   const { plan_id } = reading
   yield* Effect.forkScoped(saying(recording, comparison, plan_id))
   let head = 0
@@ -301,9 +317,24 @@ let tokenizer: Promise<unknown> | undefined
  *
  * // What `bowline export` has written.
  * export const recordings = (path: string): ReadonlyArray<PlanRecording> => read(readFileSync(path))
+ *
+ * // The app's own tool is called, too, and has to give what is on record.
+ * export const isAsBefore = async (recording: PlanRecording): Promise<boolean> =>
+ *   (await replay(recording, { answers: { find_order: () => "It arrives on Friday." } }))._tag === "Same"
  * ```
  */
-export const replay = async (recording: PlanRecording): Promise<Replayed> => {
+export const replay = async (
+  recording: PlanRecording,
+  { answers = {} }: { readonly answers?: Answers | undefined } = {}
+): Promise<Replayed> => {
+  const replayed = await replayAlone(recording)
+  if (replayed._tag === "Impossible") return replayed
+  const answered = await differenceIn(recording, answers)
+  if (answered === undefined || (replayed._tag === "Different" && replayed.step < answered.step)) return replayed
+  return { _tag: "Different", ...answered }
+}
+
+const replayAlone = async (recording: PlanRecording): Promise<Replayed> => {
   const why = obstacleOf(recording)
   if (why !== undefined) return { _tag: "Impossible", why }
   await (tokenizer ??= Promise.all([

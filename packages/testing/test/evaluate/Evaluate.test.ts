@@ -142,7 +142,7 @@ describe("an evaluation", () => {
         }
         assert.isAtLeast(held, Math.floor(0.93 * evaluations))
       }),
-    600_000
+    3_600_000
   )
 
   const knots = [

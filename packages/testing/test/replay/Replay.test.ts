@@ -1,13 +1,16 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { ForkTools, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { LocalTools, type Tool } from "@bowline/runtime/tool/LocalTools"
+import * as Forks from "@bowline/runtime/unstable/plan/Forks"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import type { PlanReading } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
@@ -48,6 +51,8 @@ interface Kind {
   readonly at?: string
   readonly config?: NonNullable<Parameters<typeof TestKit.layer>[0]["config"]>
   readonly before?: string
+  /** The plan is a fork of the one that is asked, from this step on. */
+  readonly fork?: { readonly step: number; readonly tools: ForkTools }
 }
 
 const after =
@@ -115,6 +120,38 @@ const kinds: Readonly<Record<string, Kind>> = {
     asked: { question: "And then?", session_id: "s" },
     before: "First?"
   },
+  "is a fork whose calls get what was recorded": {
+    script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
+    asked: { question: "Look!" },
+    fork: { step: 1, tools: "recorded" }
+  },
+  "is a fork from its second step on, with a call that is not on record": {
+    script: (asked) =>
+      results(asked).length < 2 ? [callTool("look", { at: `place ${results(asked).length}` })] : [say("Seen.")],
+    asked: { question: "Look!", preferences: { max_steps: 2 } },
+    fork: { step: 2, tools: "recorded" }
+  },
+  "is a fork that calls tools side by side": {
+    script: after(
+      3,
+      [callTool("look", { at: "slow" }), callTool("look", { at: "fast" }), callTool("look", { at: "slow" })],
+      [say("Seen.")]
+    ),
+    asked: { question: "Look!" },
+    fork: { step: 1, tools: "recorded" }
+  },
+  "is a fork whose calls wait for a decision": {
+    script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
+    asked: { question: "Look!" },
+    fork: { step: 1, tools: "ask" },
+    at: "approval.requested",
+    says: (task_id) => ({ type: "decision", task_id, decision: "approve" })
+  },
+  "is a fork whose calls are made": {
+    script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
+    asked: { question: "Look!" },
+    fork: { step: 1, tools: "live" }
+  },
   "summarises what was before": {
     script: (asked) => [
       say(
@@ -129,9 +166,9 @@ const kinds: Readonly<Record<string, Kind>> = {
   }
 }
 
-const post = Effect.fnUntraced(function* (asked: unknown, says?: Kind["says"], at?: string) {
+/** Reads the plan to its end, and says to it what is to be said. */
+const hearing = Effect.fnUntraced(function* (reading: PlanReading, { at, says }: Pick<Kind, "at" | "says">) {
   const inbox = yield* Inbox
-  const reading = yield* TestKit.post(asked)
   const { plan_id } = reading
   let isSaid = false
   let task = yield* Given.newTask
@@ -150,11 +187,22 @@ const post = Effect.fnUntraced(function* (asked: unknown, says?: Kind["says"], a
   return plan_id
 })
 
+const post = (asked: unknown, kind: Pick<Kind, "at" | "says"> = {}) =>
+  Effect.flatMap(TestKit.post(asked), (reading) => hearing(reading, kind))
+
+const readFork = Effect.fnUntraced(function* (first: PlanId, { fork, ...kind }: Kind) {
+  const makeFork = yield* Forks.make
+  const forked = yield* makeFork(anonymous, first, { ...fork, preferences: { max_steps: 25 } })
+  return yield* hearing(yield* (yield* PlanStreams).start({ caller: anonymous, ...forked }), kind)
+})
+
 /** Runs a plan of this kind, and gives its record as it is exported. */
-const recorded = Effect.fnUntraced(function* ({ asked, at, before, config = {}, says, script }: Kind) {
+const recorded = Effect.fnUntraced(function* (kind: Kind) {
+  const { asked, before, config = {}, script } = kind
   return yield* Effect.gen(function* () {
     if (before !== undefined) yield* Effect.orDie(running(post({ question: before, session_id: "s" })))
-    const plan = yield* running(post(asked, says, at))
+    const first = yield* running(post(asked, kind.fork === undefined ? kind : {}))
+    const plan = kind.fork === undefined ? first : yield* running(readFork(first, kind))
     const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
     const lines = yield* PlanExport.linesOf(stores, anonymous, plan)
     const [recording] = read(Buffer.from(lines.map((line) => JSON.stringify(line)).join("\n")))
