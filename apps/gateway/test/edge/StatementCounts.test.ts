@@ -12,6 +12,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, Redacted, Schema, Stream, Tracer } from "effect"
+import * as ShownFiles from "../../src/http/ShownFiles.ts"
 import { rpc } from "../../src/edge/a2a/Binding.ts"
 import * as TaskCalls from "../../src/edge/a2a/TaskCalls.ts"
 import { open } from "../../src/edge/a2a/TaskReader.ts"
@@ -65,7 +66,8 @@ describe("a client that asks again and again", () => {
           streams,
           follower: yield* PlanFollower,
           store,
-          tasks: yield* TaskStore
+          tasks: yield* TaskStore,
+          shown: yield* ShownFiles.make
         }
         const rows = yield* services.tasks.told(anonymous, [id])
         assert.strictEqual(rows.length, 1)

@@ -45,6 +45,9 @@ export const keyOf = ({ kind, round, task_id }: Asked): string => `${kind} ${tas
 const isAsked = (wait: Waiting): wait is Asked =>
   wait.task_id !== null && (wait.kind === "result" || wait.kind === "answer")
 
+/** Gives the file of an artifact, if it can be shown. */
+export type FileOf = (artifact: PeerArtifact) => (Part & { readonly _tag: "File" }) | undefined
+
 const text = (text: string): ReadonlyArray<Part> => [{ _tag: "Text", text }]
 
 /** What a client may know of a plan besides its answer. */
@@ -82,6 +85,7 @@ const askedParts = (asks: ReadonlyArray<Asked>): ReadonlyArray<Part> => [
 export class TaskFold {
   readonly #id: string
   readonly #contextId: string
+  readonly #fileOf: FileOf
   #plan: PlanFacts
   #status: ServedStatus = { standing: "submitted" }
   readonly #history: Array<ServedMessage> = []
@@ -103,7 +107,8 @@ export class TaskFold {
   /** How many messages the plan has said. */
   #said = 0
 
-  constructor(id: string, contextId: string, first: TaskPlan) {
+  constructor(id: string, contextId: string, first: TaskPlan, fileOf: FileOf = () => undefined) {
+    this.#fileOf = fileOf
     this.#id = id
     this.#contextId = contextId
     this.#plan = first.plan
@@ -323,12 +328,14 @@ export class TaskFold {
     return { messageId: `${this.#plan.plan_id}-${++this.#said}`, role: "agent", parts }
   }
 
-  #addArtifact({ content, media_type, task_id, verified }: PeerArtifact, seq: number): ReadonlyArray<ServedUpdate> {
+  #addArtifact(data: PeerArtifact, seq: number): ReadonlyArray<ServedUpdate> {
+    const { content, media_type, task_id, verified } = data
+    const file = this.#fileOf(data)
     if (verified === "no" || verified === "unsigned") return []
     const artifact: ServedArtifact = {
       artifactId: `${task_id}-${seq}`,
       name: this.#calls.get(task_id)?.tool ?? task_id,
-      parts: partsOf(content, media_type),
+      parts: file === undefined ? partsOf(content, media_type) : [file],
       metadata: { bowline: { task_id } }
     }
     this.#artifacts.set(artifact.artifactId, artifact)

@@ -50,6 +50,7 @@ export type UiChunk =
       readonly reason?: string
       readonly providerExecuted: true
     }
+  | { readonly type: "file"; readonly url: string; readonly mediaType: string }
   | {
       readonly type: "data-task"
       readonly id: string
@@ -130,6 +131,7 @@ const dialect = (messageId: string | undefined): Dialect<UiChunk> => ({
     if (isRejected) return [...last, { type: "tool-output-denied", toolCallId: task_id }]
     return [...last, { type: "tool-output-error", ...own, errorText: errorOf(data) }]
   },
+  file: (url, mediaType) => [{ type: "file", url, mediaType }],
   request: ({ expires_at, task_id, why }) => [
     {
       type: "tool-approval-request",

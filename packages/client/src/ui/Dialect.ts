@@ -61,6 +61,8 @@ export interface Dialect<Event> {
   start(call: FrameData<"task.started">): ReadonlyArray<Event>
   progress(data: FrameData<"task.progress">, started: FrameData<"task.started">): ReadonlyArray<Event>
   finish(call: EndedCall): ReadonlyArray<Event>
+  /** A tool has given a file that the protocol can show. */
+  file?(url: string, mediaType: string): ReadonlyArray<Event>
   request(data: FrameData<"approval.requested">): ReadonlyArray<Event>
   resolve(data: FrameData<"approval.resolved">): ReadonlyArray<Event>
   /** The plan has ended before somebody decided about the call. */

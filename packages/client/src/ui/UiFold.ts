@@ -21,6 +21,8 @@ export interface Leg {
   readonly entry?: string | undefined
   /** It ends where the plan accepts this entry: another stream shows the rest. */
   readonly until?: string | undefined
+  /** Where the file of a tool can be shown from, if it can. */
+  readonly urlOf?: ((file_id: string) => string | undefined) | undefined
 }
 
 /**
@@ -32,6 +34,7 @@ export class UiFold<Event> {
   /** The plan that answers the entry of the leg in place of the one that was read. */
   movedTo: string | undefined
   readonly #dialect: Dialect<Event>
+  readonly #urlOf: (file_id: string) => string | undefined
   readonly #behind: Set<string>
   readonly #given: ReadonlySet<string>
   readonly #entry: string | undefined
@@ -52,8 +55,9 @@ export class UiFold<Event> {
   readonly #awaited = new Set<string>()
   readonly #rejected = new Set<string>()
 
-  constructor(dialect: Dialect<Event>, { decided = [], entry, given = [], until }: Leg = {}) {
+  constructor(dialect: Dialect<Event>, { decided = [], entry, given = [], until, urlOf = () => undefined }: Leg = {}) {
     this.#dialect = dialect
+    this.#urlOf = urlOf
     this.#given = new Set(given)
     this.#entry = entry
     this.#until = until
@@ -158,8 +162,7 @@ export class UiFold<Event> {
       case "task.progress":
         return this.#progress(frame.data)
       case "task.artifact":
-        this.#running.get(frame.data.task_id)?.artifacts.push(frame.data.content)
-        return []
+        return this.#showArtifact(frame.data)
       case "task.finished":
         return this.#finish(frame.data)
       case "approval.requested":
@@ -263,6 +266,12 @@ export class UiFold<Event> {
     if (running === undefined) return []
     running.hasProgress = true
     return this.#dialect.progress(data, running.started)
+  }
+
+  #showArtifact({ content, file_id, media_type, task_id }: FrameData<"task.artifact">): ReadonlyArray<Event> {
+    this.#running.get(task_id)?.artifacts.push(content)
+    const url = file_id && this.#urlOf(file_id)
+    return url ? [...this.#close(), ...(this.#dialect.file?.(url, media_type) ?? [])] : []
   }
 
   #finish(data: FrameData<"task.finished">): ReadonlyArray<Event> {

@@ -77,7 +77,7 @@ class TaskFollower {
     const reading = this.#services.follower.read(caller, this.#plan.plan.plan_id, this.#at.seq)
     const told = Effect.map(reading, ({ connect, frames }) => {
       this.#following.join?.(connect)
-      return (this.#following.toTheEnd === true ? Stream.rechunk(frames, 1) : frames).pipe(
+      return this.#opened.files.before(this.#following.toTheEnd === true ? Stream.rechunk(frames, 1) : frames).pipe(
         Stream.mapArray((items) => [items.flatMap((item) => this.#read(item))]),
         Stream.takeUntil(() => this.#isDone),
         Stream.flattenIterable

@@ -1,6 +1,6 @@
 import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
 import type { ServedTask, ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
-import { TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
+import { type FileOf, TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
@@ -11,6 +11,7 @@ import { framesBehind, PlanStore } from "@bowline/runtime/unstable/store/PlanSto
 import { type TaskPlan, TaskStore, type ToldPlan } from "@bowline/runtime/unstable/store/TaskStore"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect } from "effect"
+import * as ShownFiles from "../../http/ShownFiles.ts"
 
 /** What tasks are started, read and followed by. */
 export const services = Effect.all({
@@ -18,7 +19,8 @@ export const services = Effect.all({
   streams: PlanStreams,
   follower: PlanFollower,
   store: PlanStore,
-  tasks: TaskStore
+  tasks: TaskStore,
+  shown: ShownFiles.make
 })
 export type Services = Effect.Success<typeof services>
 
@@ -55,13 +57,24 @@ export interface OpenTask {
   readonly caller: CallerName
   readonly task: PlanId
   readonly fold: TaskFold
+  /** The files of its artifacts. */
+  readonly files: ShownFiles.ShownFiles
   readonly at: Cursor
   readonly plan: TaskPlan
   readonly missed: ReadonlyArray<Change>
 }
 
-const foldOf = (task: PlanId, first: TaskPlan): TaskFold =>
-  new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first)
+const partOf =
+  (files: ShownFiles.ShownFiles): FileOf =>
+  ({ file_id }) => {
+    const file = files.of(file_id)
+    if (file === undefined) return undefined
+    const place = "url" in file ? { uri: file.url } : { bytes: file.data }
+    return { _tag: "File", mediaType: file.media_type, name: file.name, ...place }
+  }
+
+const foldOf = (task: PlanId, first: TaskPlan, files: ShownFiles.ShownFiles): TaskFold =>
+  new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first, partOf(files))
 
 export const notFound = (id: string): A2aError =>
   new A2aError({ error: "TaskNotFound", message: `There is no task ${JSON.stringify(id.slice(0, 100))}` })
@@ -97,7 +110,8 @@ export const open = Effect.fnUntraced(
     // What was missed is told by the events alone.
     const chain = yield* seen === undefined ? rowsOf(services, caller, task) : services.tasks.plans(caller, task)
     const [first] = chain
-    const fold = foldOf(task, first)
+    const files = services.shown(caller)
+    const fold = foldOf(task, first, files)
     for (const id of decided) fold.decide(id)
     const missed: Array<Change> = []
     let at: Cursor = { plan: 0, seq: 0 }
@@ -112,12 +126,14 @@ export const open = Effect.fnUntraced(
       const { gist = null } = plan
       if (gist !== null) {
         const { events, seq } = yield* PlanGist.read(services.store, { plan: plan.plan, gist })
+        yield* files.load(events)
         for (const event of events) fold.tell(event, event.seq)
         // The end is the event before `done`.
         at = { ...at, seq: fold.hasEnded ? seq - 1 : seq }
       }
       while (!fold.hasEnded) {
         const frames = yield* framesBehind(services.store, plan.plan.plan_id, at.seq)
+        yield* files.loadFrames(frames)
         for (const frame of frames) {
           at = { ...at, seq: frame.seq }
           updates = [...updates, ...fold.next(frame)]
@@ -147,17 +163,18 @@ export const open = Effect.fnUntraced(
         { path: "Last-Event-ID", message: "Expected no more than the last event of the task" }
       ])
     }
-    return { caller, task, fold, at, plan, missed } satisfies OpenTask
+    return { caller, task, fold, files, at, plan, missed } satisfies OpenTask
   },
   (opening, _services, _caller, task) => Effect.catchTag(opening, "NotFound", () => Effect.fail(notFound(task)))
 )
 
 /** The task before its first event. */
-export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: CallerName, task: PlanId) {
+export const begin = Effect.fnUntraced(function* ({ shown, tasks }: Services, caller: CallerName, task: PlanId) {
   const [plan] = yield* tasks.plans(caller, task)
-  const fold = foldOf(task, plan)
+  const files = shown(caller)
+  const fold = foldOf(task, plan, files)
   fold.begin(plan)
-  return { caller, task, fold, at: { plan: 0, seq: 0 }, plan, missed: [] } satisfies OpenTask
+  return { caller, task, fold, files, at: { plan: 0, seq: 0 }, plan, missed: [] } satisfies OpenTask
 })
 
 /** The place behind all that is stored of the task. */
@@ -165,13 +182,18 @@ export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? 
 
 const taskOf = Effect.fnUntraced(function* (
   { store }: Services,
-  chain: readonly [ToldPlan, ...ReadonlyArray<ToldPlan>]
+  chain: readonly [ToldPlan, ...ReadonlyArray<ToldPlan>],
+  files: ShownFiles.ShownFiles,
+  isAlone: boolean
 ) {
   const [first] = chain
-  const fold = foldOf(first.task_id, first)
+  const fold = foldOf(first.task_id, first, files)
   for (const [index, told] of chain.entries()) {
     fold.begin(told)
-    for (const event of (yield* PlanGist.read(store, told)).events) fold.tell(event, event.seq)
+    const { events } = yield* PlanGist.read(store, told)
+    // The tasks of a list have the lines of their files.
+    if (isAlone) yield* files.load(events)
+    for (const event of events) fold.tell(event, event.seq)
     const isLast = index === chain.length - 1
     if (fold.hasEnded) fold.end(told.plan, !isLast)
     else fold.stand()
@@ -194,7 +216,8 @@ export const tell = Effect.fnUntraced(function* (services: Services, caller: Cal
   for (const [id, [first, ...later]] of chains) {
     if (first?.plan.plan_id !== id) continue
     const chain = [first, ...later] as const
-    found.set(id, { task: yield* taskOf(services, chain), chain, last: later.at(-1) ?? first })
+    const task = yield* taskOf(services, chain, services.shown(caller), ids.length === 1)
+    found.set(id, { task, chain, last: later.at(-1) ?? first })
   }
   return found
 })

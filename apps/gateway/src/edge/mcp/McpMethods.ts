@@ -72,11 +72,16 @@ export const make = Effect.gen(function* () {
     spoken: Spoken,
     onFrame: (frame: PlanFrame) => void
   ) {
-    const { approval, isWaiting, plan } = yield* calls.run(sender, call, onFrame)
+    let hasFiles = false
+    const { approval, isWaiting, plan } = yield* calls.run(sender, call, (frame) => {
+      hasFiles ||= frame.event === "task.artifact" && frame.payload.includes('"file_id"')
+      onFrame(frame)
+    })
     if (approval === undefined) {
       const isHandedOut = !isSettled(plan) && (call._tag === "Ask" || call._tag === "Resume")
       if (isHandedOut && McpTasks.areWanted(spoken)) return yield* tasks.created(sender.caller, plan.plan_id)
-      const result = PlanAnswer.toResult(PlanAnswer.fromPlan(plan, isWaiting))
+      const files = hasFiles ? yield* calls.filesOf(sender.caller, plan.plan_id) : []
+      const result = PlanAnswer.toResult(PlanAnswer.fromPlan(plan, isWaiting), files)
       // A plan that was cancelled has ended as the caller of this wants it.
       return call._tag === "Cancel" ? { ...result, isError: false } : result
     }

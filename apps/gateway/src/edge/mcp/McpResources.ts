@@ -8,6 +8,7 @@ import { Files } from "@bowline/runtime/unstable/file/Files"
 import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Base64, Base64Url } from "effect/encoding"
+import { filesUri } from "./PlanAnswer.ts"
 import { modern, type Revision } from "./Revision.ts"
 import { code, type Params, RpcError } from "./RpcMessage.ts"
 
@@ -18,7 +19,6 @@ const limit = 50
 const maxBytes = 8_388_608
 
 const plansUri = "bowline://plans/"
-const filesUri = "bowline://files/"
 
 const describePlan = ({ finished_at, plan_id, question_preview }: PlanSummary) => ({
   uri: `${plansUri}${plan_id}`,

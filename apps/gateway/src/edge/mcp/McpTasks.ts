@@ -53,7 +53,7 @@ const describe = (plan: Plan) =>
   }))
 
 /** What a client of tasks is answered. Nothing of a task is kept but its plan. */
-export const make = ({ approvalOf, plans }: Effect.Success<typeof PlanCalls.make>) => {
+export const make = ({ approvalOf, filesOf, plans }: Effect.Success<typeof PlanCalls.make>) => {
   /** What the task waits for, where the client can ask its user. */
   const inputOf = (caller: CallerName, { plan_id }: Plan, { capabilities }: Spoken) =>
     Elicitation.canAsk(capabilities)
@@ -67,10 +67,8 @@ export const make = ({ approvalOf, plans }: Effect.Success<typeof PlanCalls.make
     const task = yield* describe(plan)
     if (task.status === "input_required") return { ...task, ...(yield* inputOf(caller, plan, spoken)) }
     if (task.status !== "completed") return task
-    return {
-      ...task,
-      result: { resultType: "complete", ...PlanAnswer.toResult(PlanAnswer.fromPlan(resultOf(plan))) }
-    }
+    const result = PlanAnswer.toResult(PlanAnswer.fromPlan(resultOf(plan)), yield* filesOf(caller, id))
+    return { ...task, result: { resultType: "complete", ...result } }
   })
 
   /** Takes what the client's user has said. What waits no longer, or is decided otherwise, stays as it is. */

@@ -1,12 +1,19 @@
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import { PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { problems } from "@bowline/protocol/unstable/api/Problem"
 import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
+import { isImageType } from "@bowline/runtime/unstable/provider/FileText"
 import { Schema } from "effect"
 import type { Refused } from "../../http/Refusals.ts"
+import type { ShownFiles } from "../../http/ShownFiles.ts"
+
+/** What the resources are called that are files. */
+export const filesUri = "bowline://files/"
 
 /** What a tool says of a plan. `text` is the answer, or what the client can do now. */
 export const PlanAnswer = Schema.Struct({
@@ -26,18 +33,41 @@ export const PlanAnswer = Schema.Struct({
 })
 export type PlanAnswer = typeof PlanAnswer.Type
 
+type Content =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image"; readonly data: string; readonly mimeType: string }
+  | { readonly type: "resource_link"; readonly uri: string; readonly name: string; readonly mimeType: string }
+
 /** The result of a tool in MCP. */
 export interface ToolResult {
-  readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
+  readonly content: ReadonlyArray<Content>
   readonly structuredContent?: PlanAnswer
   readonly isError: boolean
 }
 
 const texts = (value: object): ToolResult["content"] => [{ type: "text", text: JSON.stringify(value) }]
 
-/** The answer as text and as it is. Also a plan that ended badly has one: its client sees `isError`. */
-export const toResult = (answer: PlanAnswer): ToolResult => ({
-  content: texts(answer),
+/** The files of tools as parts of a result: images are in it, and other files are resources that the client may read. */
+export const contentOf = (events: ReadonlyArray<PlanEvent>, files: ShownFiles): ToolResult["content"] => {
+  const content = new Map<FileId, ToolResult["content"][number]>()
+  for (const event of events) {
+    if (event.event !== "task.artifact" || event.data.file_id === undefined) continue
+    const { file_id, media_type: mimeType, name = "file" } = event.data
+    const file = files.of(file_id)
+    const isShown = file !== undefined && "data" in file && isImageType(mimeType)
+    content.set(
+      file_id,
+      isShown
+        ? { type: "image", data: file.data, mimeType }
+        : { type: "resource_link", uri: `${filesUri}${file_id}`, name, mimeType }
+    )
+  }
+  return Array.from(content.values())
+}
+
+/** The answer as text and as it is, and the files of its tools. Also a plan that ended badly has one: its client sees `isError`. */
+export const toResult = (answer: PlanAnswer, files: ToolResult["content"] = []): ToolResult => ({
+  content: [...texts(answer), ...files],
   structuredContent: answer,
   isError: answer.state === "failed" || answer.state === "aborted"
 })

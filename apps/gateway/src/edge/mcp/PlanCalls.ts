@@ -1,8 +1,10 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import { type Idempotency, idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { retryWhileAway } from "@bowline/runtime/unstable/store/RetryWhileAway"
@@ -10,7 +12,9 @@ import type { Route } from "@bowline/runtime/remote/PeerClient"
 import { Clock, Effect, Option } from "effect"
 import { resultOf } from "../../http/JsonAnswer.ts"
 import type { Refusal } from "../../http/Refusals.ts"
+import * as ShownFiles from "../../http/ShownFiles.ts"
 import type { Call } from "./GatewayTools.ts"
+import * as PlanAnswer from "./PlanAnswer.ts"
 import * as PlanWaits from "./PlanWaits.ts"
 
 type Asking = Extract<Call, { readonly _tag: "Ask" }>
@@ -50,6 +54,7 @@ export const make = Effect.gen(function* () {
   const plans = yield* Plans
   const streams = yield* PlanStreams
   const store = yield* PlanStore
+  const shown = yield* ShownFiles.make
   const { approvalOf, hold, watch } = yield* PlanWaits.make
 
   /** A call whose owner may cancel it at any replica is known in the store, unless its client has used its id before. */
@@ -99,6 +104,14 @@ export const make = Effect.gen(function* () {
   const look = (caller: CallerName, { plan_id, wait_ms }: Looking, look: PlanWaits.Look) =>
     Effect.flatMap(streams.read(caller, plan_id, 0), (reading) => watch(caller, reading, wait_ms, look))
 
+  /** The files that the tools of a plan have given, as parts of its result. */
+  const filesOf = Effect.fnUntraced(function* (caller: CallerName, id: PlanId) {
+    const { events } = yield* PlanGist.read(store, yield* store.told(caller, id))
+    const files = shown(caller, false)
+    yield* files.load(events)
+    return PlanAnswer.contentOf(events, files)
+  })
+
   /** Makes a call. Interrupting it ends the plan that it has started, unless that was handed out. */
   const run = (sender: Sender, call: Call, onFrame: PlanWaits.Look): Effect.Effect<PlanWaits.Outcome, Refusal> => {
     const { caller } = sender
@@ -115,5 +128,5 @@ export const make = Effect.gen(function* () {
     }
   }
 
-  return { run, cancelElsewhere, approvalOf, plans }
+  return { run, cancelElsewhere, approvalOf, filesOf, plans }
 })

@@ -66,8 +66,10 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
     if (background && !asked.isStreamed) {
       return HttpServerResponse.jsonUnsafe((yield* stored.told(caller, ref)).events.response, { headers })
     }
-    const plan = follower.follow(caller, reading)
-    const events = new ResponseEvents(ref, echo)
+    const files = stored.shown(caller)
+    const followed = follower.follow(caller, reading)
+    const plan = { ...followed, frames: files.before(followed.frames) }
+    const events = new ResponseEvents(ref, echo, files)
     const waits = () => (background ? events.waitsForResults(calls) : events.waits(calls))
     // A plan that waits for results needs no reader.
     const leave = Effect.suspend(() => (events.waitsForResults(calls) ? Effect.void : plan.leaveRunning))

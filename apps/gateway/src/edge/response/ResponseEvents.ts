@@ -3,7 +3,9 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
+import { isImageType } from "@bowline/runtime/unstable/provider/FileText"
 import type { Schema } from "effect"
+import type { ShownFiles } from "../../http/ShownFiles.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import { PlanLegs } from "../leg/PlanLegs.ts"
 import * as Items from "./ResponseItems.ts"
@@ -39,7 +41,7 @@ interface OpenCall {
  * Turns the frames of a plan into the events of a response, and into the response itself. Both follow from the frames alone: a replay has the
  * same events with the same numbers. The items in front of its leg, and behind it, are those of other responses about the same plan.
  *
- *   created ──▶ queued? ──▶ in_progress ──▶ items: message, reasoning, mcp_call, mcp_approval_request, function_call
+ *   created ──▶ queued? ──▶ in_progress ──▶ items: message, reasoning, mcp_call, image_generation_call, mcp_approval_request, function_call
  *     ──▶ completed, incomplete or failed; completed as well where the plan waits for results
  */
 export class ResponseEvents {
@@ -53,6 +55,7 @@ export class ResponseEvents {
   #isLater = false
   readonly #ref: Items.ResponseRef
   readonly #echo: ResponseEcho
+  readonly #files: ShownFiles | undefined
   #events: Array<ResponseEvent> = []
   #progress: ResponseObject.Progress = { _tag: "Queued" }
   #isQueued = false
@@ -63,7 +66,8 @@ export class ResponseEvents {
   readonly #calls = new Map<TaskId, OpenCall>()
   readonly #approved = new Set<TaskId>()
 
-  constructor(ref: Items.ResponseRef, echo: ResponseEcho) {
+  constructor(ref: Items.ResponseRef, echo: ResponseEcho, files?: ShownFiles) {
+    this.#files = files
     this.#ref = ref
     this.#echo = echo
     if (ref.leg === 1) this.#from = 0
@@ -195,8 +199,7 @@ export class ResponseEvents {
       case "task.started":
         return this.#start(event.data)
       case "task.artifact":
-        this.#calls.get(event.data.task_id)?.artifacts.push(event.data.content)
-        return
+        return this.#addArtifact(event.data)
       case "task.finished":
         return this.#finish(event.data)
       case "final":
@@ -276,6 +279,17 @@ export class ResponseEvents {
     })
     this.#emit("response.function_call_arguments.delta", { ...at, delta: item.arguments })
     this.#emit("response.function_call_arguments.done", { ...at, name: item.name, arguments: item.arguments })
+    this.#emit("response.output_item.done", { output_index: index, item })
+  }
+
+  #addArtifact(data: Extract<PlanEvent, { event: "task.artifact" }>["data"]): void {
+    const call = this.#calls.get(data.task_id)
+    call?.artifacts.push(data.content)
+    if (call === undefined || data.file_id === undefined || !isImageType(data.media_type)) return
+    this.#texts.endStep("commentary")
+    const item = Items.imageItem(data, this.#items.length, this.#files?.of(data.file_id))
+    const index = this.#items.push(item) - 1
+    this.#emit("response.output_item.added", { output_index: index, item })
     this.#emit("response.output_item.done", { output_index: index, item })
   }
 

@@ -94,7 +94,14 @@ const decodeOutput = Schema.decodeUnknownResult(Output, { errors: "all" })
 const decodeApproval = Schema.decodeUnknownResult(ApprovalResponse, { errors: "all" })
 
 /** What earlier responses have given, which the session has or the planner does not need. */
-const leftOut = new Set(["reasoning", "mcp_call", "mcp_list_tools", "mcp_approval_request", "item_reference"])
+const leftOut = new Set([
+  "reasoning",
+  "mcp_call",
+  "image_generation_call",
+  "mcp_list_tools",
+  "mcp_approval_request",
+  "item_reference"
+])
 
 /** An approval request that the caller has decided, and where it says so. */
 export interface Decided {

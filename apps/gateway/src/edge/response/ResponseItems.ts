@@ -4,6 +4,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import { Option, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
+import type { ShownFile } from "../../http/ShownFiles.ts"
 import { callId } from "../leg/ClientResults.ts"
 
 /** Ids are made of the plan's, so that nothing has to be kept to find the plan again. */
@@ -100,8 +101,16 @@ interface FunctionCall {
   readonly status: "in_progress" | "completed"
 }
 
+/** An image that a tool has given, in base64: null if it is gone, or too large. */
+interface ImageItem {
+  readonly id: string
+  readonly type: "image_generation_call"
+  readonly status: "completed"
+  readonly result: string | null
+}
+
 /** An item of the output of a response. */
-export type Item = MessageItem | ReasoningItem | Call | ApprovalRequest | FunctionCall
+export type Item = MessageItem | ReasoningItem | Call | ApprovalRequest | FunctionCall | ImageItem
 
 /** Text before calls of tools is a comment; only the last text is the answer. */
 export type Phase = "commentary" | "final_answer"
@@ -207,6 +216,13 @@ export const approvalRequest = (
   type: "mcp_approval_request",
   ...split(tool, labels),
   arguments: JSON.stringify(input)
+})
+
+export const imageItem = ({ task_id }: Data<"task.artifact">, index: number, file: ShownFile | undefined): Item => ({
+  id: `ig_${task_id}_${index}`,
+  type: "image_generation_call",
+  status: "completed",
+  result: file !== undefined && "data" in file ? file.data : null
 })
 
 export const functionCall = (task_id: TaskId, tool: string, input: Schema.Json): FunctionCall => ({

@@ -72,11 +72,12 @@ export const layer = HttpApiBuilder.group(
           }
           const { connect, frames } = yield* follower.read(caller, ref.plan_id, 0)
           PlanArrival.join(connect, request)
-          const again = new ResponseEvents(ref, echo)
+          const files = stored.shown(caller)
+          const again = new ResponseEvents(ref, echo, files)
           const isIdle = results.isIdle(caller, ref.plan_id)
           const pause = DecisionPause.make(() => again.waitsForResults(none), Effect.void, isIdle)
           const seen = { events: again, after, pause }
-          return ResponseStream.respond(seen, frames)
+          return ResponseStream.respond(seen, files.before(frames))
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

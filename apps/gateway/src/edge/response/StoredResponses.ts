@@ -5,6 +5,7 @@ import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { Effect, Option, Schema, Stream } from "effect"
+import * as ShownFiles from "../../http/ShownFiles.ts"
 import { ResponseEcho } from "./ResponseEcho.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
 import { type ResponseRef, refOf } from "./ResponseItems.ts"
@@ -16,6 +17,8 @@ const missing = new NotFound({ what: "response" })
 /** Reads responses from the store: all that they are follows from a plan's echo and its frames. */
 export const make = Effect.gen(function* () {
   const store = yield* PlanStore
+  const make = yield* ShownFiles.make
+  const shown = (caller: CallerName) => make(caller, false)
 
   /** What the plan's response repeats. Fails if there is no such plan, or if it is no response. */
   const echo = (caller: CallerName, plan: PlanId) =>
@@ -28,8 +31,11 @@ export const make = Effect.gen(function* () {
   const told = Effect.fnUntraced(function* (caller: CallerName, ref: ResponseRef) {
     const stored = yield* Effect.catchTag(store.told(caller, ref.plan_id), "NotFound", () => Effect.fail(missing))
     const echo = yield* Effect.mapError(Effect.fromOption(decodeEcho(stored.echo)), () => missing)
-    const events = new ResponseEvents(ref, echo)
-    for (const event of (yield* PlanGist.read(store, stored)).events) events.tell(event)
+    const files = shown(caller)
+    const events = new ResponseEvents(ref, echo, files)
+    const gist = yield* PlanGist.read(store, stored)
+    yield* files.load(gist.events)
+    for (const event of gist.events) events.tell(event)
     if (stored.plan.state === "running" || stored.plan.state === "waiting") events.stand()
     // A call that runs may not have told yet that it has begun.
     if (stored.plan.stage !== "tool" && events.waitsForResults(new Set())) events.call()
@@ -48,6 +54,7 @@ export const make = Effect.gen(function* () {
   })
 
   return {
+    shown,
     echo,
     told,
     replay,

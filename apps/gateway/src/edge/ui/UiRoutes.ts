@@ -1,8 +1,9 @@
 import * as AgUiEvents from "@bowline/client/unstable/ag-ui/AgUiEvents"
 import * as UiChunks from "@bowline/client/unstable/ai-sdk/UiChunks"
-import type { UiFold } from "@bowline/client/unstable/ui/UiFold"
+import type { Leg, UiFold } from "@bowline/client/unstable/ui/UiFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { Api, version } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -14,6 +15,7 @@ import { GatewayConfig } from "../../config/GatewayConfig.ts"
 import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
 import { readNothing, readForeignJson } from "../../http/RequestBody.ts"
+import * as ShownFiles from "../../http/ShownFiles.ts"
 import * as ClientResults from "../leg/ClientResults.ts"
 import type { UiRequest } from "./UiRequest.ts"
 import * as AgUiRequest from "./AgUiRequest.ts"
@@ -41,6 +43,7 @@ export const layer = HttpApiBuilder.group(
     const ui = yield* UiPlans.make
     const waiting = yield* WaitingPlans.make
     const results = yield* ClientResults.make
+    const shown = yield* ShownFiles.make
     const { maxBody } = yield* GatewayConfig
     const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
     const expectNothing = readNothing(maxBody)
@@ -50,21 +53,33 @@ export const layer = HttpApiBuilder.group(
       plan: FollowedPlan,
       protocol: typeof chunks | typeof events,
       fold: UiFold<object>,
-      decided: ReadonlySet<string>
+      decided: ReadonlySet<string>,
+      files = shown(caller)
     ) => {
+      const withFiles = (plan: FollowedPlan) => ({ ...plan, frames: files.before(plan.frames) })
       PlanArrival.join(plan.connect, request)
-      return UiStream.respond(plan, {
+      return UiStream.respond(withFiles(plan), {
         ...protocol,
         fold,
         decided,
         follow: (next) =>
           Effect.map(ui.follow(caller, next), (followed) => {
             PlanArrival.join(followed.plan.connect, request)
-            return followed
+            return { ...followed, plan: withFiles(followed.plan) }
           }),
         hold: (read, seen) => waiting.hold(caller, read, seen),
         isIdle: (read) => results.isIdle(caller, read)
       })
+    }
+
+    /** The files of an answer, and its chunks, which show them. */
+    const chunksOf = (caller: CallerName, leg: Leg, messageId?: string) => {
+      const files = shown(caller)
+      const urlOf = (id: string) => {
+        const file = files.of(FileId.make(id))
+        return file && ShownFiles.urlOf(file)
+      }
+      return { files, fold: UiChunks.make({ ...leg, urlOf }, messageId ?? leg.entry) }
     }
 
     /** The client comes back to a plan. */
@@ -101,12 +116,14 @@ export const layer = HttpApiBuilder.group(
               messageId,
               isAgain
             })
-            return respond({ caller, request }, started.plan, chunks, UiChunks.make(started.leg), calls)
+            const { files, fold } = chunksOf(caller, started.leg)
+            return respond({ caller, request }, started.plan, chunks, fold, calls, files)
           }
           if (plan === undefined) return yield* Effect.die("The request neither asks nor decides")
           const { leg, plan: reading } = yield* readAgain(caller, plan)
           const behind = { decided: calls, given, until: leg.until }
-          return respond({ caller, request }, reading, chunks, UiChunks.make(behind, messageId), calls)
+          const { files, fold } = chunksOf(caller, behind, messageId)
+          return respond({ caller, request }, reading, chunks, fold, calls, files)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
       .handleRaw("resume", ({ params, request }) =>
@@ -115,7 +132,8 @@ export const layer = HttpApiBuilder.group(
           const [running] = yield* ui.runningIn(caller, params.id)
           if (running === undefined) return HttpServerResponse.empty({ status: 204 })
           const { leg, plan } = yield* readAgain(caller, running.plan_id)
-          return respond({ caller, request }, plan, chunks, UiChunks.make(leg), none)
+          const { files, fold } = chunksOf(caller, leg)
+          return respond({ caller, request }, plan, chunks, fold, none, files)
         }).pipe(answer)
       )
       .handleRaw("stop", ({ params, request }) =>

@@ -13,6 +13,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Schema, Stream } from "effect"
+import * as ShownFiles from "../../../src/http/ShownFiles.ts"
 import { follow } from "../../../src/edge/a2a/TaskFollower.ts"
 import { type Change, open } from "../../../src/edge/a2a/TaskReader.ts"
 
@@ -38,7 +39,8 @@ describe("a subscriber", () => {
         follower: yield* PlanFollower,
         streams,
         store: yield* PlanStore,
-        tasks: yield* TaskStore
+        tasks: yield* TaskStore,
+        shown: yield* ShownFiles.make
       }
       const { plan_id } = yield* TestKit.post({ question: "?", preferences: { on_disconnect: "continue" } })
       yield* TestKit.pass("1 second")
@@ -79,7 +81,8 @@ const waiting = Effect.gen(function* () {
         looks++
         return tasks.plans(...asked)
       }
-    }
+    },
+    shown: yield* ShownFiles.make
   }
   const ask = Effect.fnUntraced(function* (fields: object) {
     const request = yield* Schema.decodeUnknownEffect(PlanRequest)({
