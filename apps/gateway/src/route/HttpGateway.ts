@@ -16,6 +16,7 @@ import * as LoginRoutes from "../page/LoginRoutes.ts"
 import * as McpRoutes from "../edge/mcp/McpRoutes.ts"
 import * as RpcMessage from "../edge/mcp/RpcMessage.ts"
 import * as OpenAiError from "../edge/openai/OpenAiError.ts"
+import * as ConversationRoutes from "../edge/response/ConversationRoutes.ts"
 import * as ResponseRoutes from "../edge/response/ResponseRoutes.ts"
 import * as OpenAiFileRoutes from "../edge/openai/OpenAiFileRoutes.ts"
 import * as OpenAiRoutes from "../edge/openai/OpenAiRoutes.ts"
@@ -53,6 +54,7 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     ConsoleRoutes.layer,
     OpenAiRoutes.layer,
     OpenAiFileRoutes.layer,
+    ConversationRoutes.layer,
     ResponseRoutes.layer,
     UiRoutes.layer,
     McpRoutes.layer,

@@ -63,6 +63,13 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /v1/chat/completions/{id}/messages": {},
   "POST /v1/chat/completions/{id}": { body: { metadata: { desk: "7" } } },
   "DELETE /v1/chat/completions/{id}": {},
+  "GET /v1/conversations/{id}": {},
+  "GET /v1/conversations/{id}/items": {},
+  "GET /v1/conversations/{id}/items/{item_id}": {},
+  "DELETE /v1/conversations/{id}/items/{item_id}": {},
+  "POST /v1/conversations/{id}/items": { body: { items: [{ role: "user", content: "?" }] } },
+  "POST /v1/conversations/{id}": { body: { metadata: { desk: "7" } } },
+  "DELETE /v1/conversations/{id}": {},
   "GET /v1/responses/{id}": {},
   "GET /v1/responses/{id}/input_items": {},
   "POST /v1/responses/{id}/cancel": {},
@@ -134,6 +141,10 @@ describe("what belongs to another caller", () => {
         const chatting = { model: "bowline", messages: [{ role: "user", content: "?" }], store: true }
         const { body: chatted } = yield* post(`${url}/v1/chat/completions`, chatting, ann)
         const completion = String(chatted["id"])
+        const texts = ["one", "two"].map((content) => ({ role: "user", content }))
+        const { body: begun } = yield* post(`${url}/v1/conversations`, { items: texts }, ann)
+        const conversation = String(begun["id"])
+        const item = idIn(/"last_id":"([^"]+)"/, yield* read(`/v1/conversations/${conversation}/items?order=asc`))
         const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
         const upload = Effect.fnUntraced(function* (text: string) {
           const form = new FormData()
@@ -150,6 +161,8 @@ describe("what belongs to another caller", () => {
           `/plans/${String(first["plan_id"])}/events`,
           `/sessions/${session}/messages`,
           `/v1/responses/${response}`,
+          `/v1/conversations/${conversation}`,
+          `/v1/conversations/${conversation}/items`,
           "/v1/chat/completions",
           `/v1/chat/completions/${completion}`,
           `/plans/${String(first["plan_id"])}/feedback`,
@@ -169,10 +182,15 @@ describe("what belongs to another caller", () => {
             files: file,
             schedules: schedule
           }
-          const v1s = { "v1/chat": completion, "v1/files": openAiFile, "v1/responses": response }
+          const v1s = {
+            "v1/chat": completion,
+            "v1/conversations": conversation,
+            "v1/files": openAiFile,
+            "v1/responses": response
+          }
           const ids = { plans: plan, sessions: sessionId, ui: sessionId, ...v1s, ...others }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
-          const named = { id, task_id: task, entry_id: entry, delivery_id: delivery }
+          const named = { id, task_id: task, entry_id: entry, item_id: item, delivery_id: delivery }
           const target = Object.entries(named).reduce(
             (path, [name, value]) => path.replace(`{${name}}`, encodeURIComponent(value)),
             url + path

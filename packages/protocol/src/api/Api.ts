@@ -13,6 +13,7 @@ import { KeysApi } from "../key/KeysApi.ts"
 import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { OpenAiFilesApi } from "../openai/OpenAiFilesApi.ts"
+import { ConversationsApi } from "../openai/ConversationsApi.ts"
 import { ResponsesApi } from "../openai/ResponsesApi.ts"
 import { OverviewApi } from "../overview/OverviewApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
@@ -66,7 +67,19 @@ export class Api extends HttpApi.make("bowline")
     OverviewApi,
     ConsoleApi
   )
-  .add(OpenAiApi, OpenAiFilesApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)
+  .add(
+    OpenAiApi,
+    OpenAiFilesApi,
+    ResponsesApi,
+    ConversationsApi,
+    UiApi,
+    AgentCardsApi,
+    A2aApi,
+    McpApi,
+    IdentityApi,
+    LoginApi,
+    GatewayApi
+  )
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({

@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
-import type { MessageId } from "@bowline/domain/session/Message"
+import type { MessageId, NewMessage } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -24,7 +24,7 @@ const busy = new SessionBusy({ message: "A plan of the session has not ended yet
 const unheard = { onQueued: () => undefined, onLost: () => true }
 
 /**
- * Reverts and deletes sessions at a caller's request.
+ * Reverts, extends and deletes sessions at a caller's request.
  *
  * @example
  * ```ts
@@ -52,6 +52,15 @@ export class Sessions extends Context.Service<
       id: string,
       to: MessageId
     ) => Effect.Effect<Session, NotFound | SessionBusy | StorageError>
+    /**
+     * Appends messages that no plan has said, in the order of the list. It acquires the session as a plan does, and fails with `SessionBusy` if the
+     * session has a plan that is not over.
+     */
+    readonly append: (
+      caller: CallerName,
+      id: string,
+      messages: ReadonlyArray<NewMessage>
+    ) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
     /**
      * Deletes the session and all it owns. First it aborts (`cancelled`) all plans of the session that are not over. It cancels the
      * session's open remote tasks as a revert does.
@@ -129,8 +138,22 @@ export class Sessions extends Context.Service<
         return yield* sessions.find(caller, session_id)
       }, Effect.scoped)
 
+      const append = Effect.fnUntraced(function* (caller: CallerName, id: string, messages: ReadonlyArray<NewMessage>) {
+        const { session_id } = yield* sessions.find(caller, id)
+        const states = ["running", "queued", "waiting"] as const
+        const { items: open } = yield* plans.list(caller, { session: session_id, states }, { limit: 1 })
+        if (open.length > 0) return yield* busy
+        const scope = yield* Effect.scope
+        const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
+        const fence = yield* inTime(acquired, caller, session_id)
+        yield* sessions
+          .append(session_id, fence, messages, fromMillis(yield* Clock.currentTimeMillis))
+          .pipe(Effect.catchTag("LeaseLost", () => refusal(caller, session_id)))
+      }, Effect.scoped)
+
       return {
         revert,
+        append,
         cancelTask: Effect.fnUntraced(function* (caller, task, { plan_id, session_id }) {
           const session = yield* sessions.find(caller, session_id)
           const now = fromMillis(yield* Clock.currentTimeMillis)

@@ -1,7 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
-import type { Message, MessageId } from "@bowline/domain/session/Message"
-import type { Session, SessionId } from "@bowline/domain/session/Session"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import type { Message, MessageId, NewMessage } from "@bowline/domain/session/Message"
+import type { ExternalSessionId, Session, SessionId } from "@bowline/domain/session/Session"
 import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Effect } from "effect"
@@ -59,6 +60,22 @@ export interface RecentPage {
   readonly next: RecentCursor | null
 }
 
+/** A session that no plan has made. `external_session_id` is a name that no session has. Times are ISO 8601 in UTC. */
+export interface NewSession {
+  readonly session_id: SessionId
+  readonly external_session_id: ExternalSessionId
+  readonly metadata: SessionMetadata
+  readonly messages: ReadonlyArray<NewMessage>
+  readonly at: string
+  readonly expires_at: string
+}
+
+/** The plan of messages that no plan has said: there is none of this id. */
+export const noPlan = PlanId.make("plan_00000000-0000-0000-0000-000000000000")
+
+/** Texts that a caller has given to a session. */
+export type SessionMetadata = Readonly<Record<string, string>>
+
 /** Sessions and their histories. Plans write their part of a session through `PlanStore`. */
 export class SessionStore extends Context.Service<
   SessionStore,
@@ -71,6 +88,18 @@ export class SessionStore extends Context.Service<
     readonly recent: (owner: CallerName, page: RecentRequest) => Effect.Effect<RecentPage, StorageError>
     /** The whole history in order, with the messages that were compacted. */
     readonly messages: (session: SessionId, page: PageRequest) => Effect.Effect<Page<Message>, StorageError>
+    /** Makes a session without a plan. */
+    readonly open: (owner: CallerName, session: NewSession) => Effect.Effect<void, StorageError>
+    /** Appends messages that no plan has said, in one transaction that the session's fence guards. */
+    readonly append: (
+      session: SessionId,
+      fence: number,
+      messages: ReadonlyArray<NewMessage>,
+      at: string
+    ) => Effect.Effect<void, LeaseLost | StorageError>
+    /** What the caller has given to the session last; nothing for a session that was given none, or that does not exist. */
+    readonly metadata: (session: SessionId) => Effect.Effect<SessionMetadata, StorageError>
+    readonly describe: (session: SessionId, metadata: SessionMetadata) => Effect.Effect<void, StorageError>
     /** One message of the history. */
     readonly message: (session: SessionId, id: MessageId) => Effect.Effect<Message, NotFound | StorageError>
     /** The history for a prompt: every message that is neither compacted nor reverted, in order, without a limit. */

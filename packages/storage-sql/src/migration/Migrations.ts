@@ -59,7 +59,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0048_outside_chunks": outsideChunks,
   "0049_caller_tokens": Changes.callerTokens,
   "0050_sealed_waits": Changes.sealedWaits,
-  "0051_file_pages": filePages
+  "0051_file_pages": filePages,
+  "0052_session_metadata": Changes.sessionMetadata
 }
 
 const table = "bowline_migrations"

@@ -5,13 +5,18 @@ import type { Message } from "@bowline/domain/session/Message"
 import type { Session } from "@bowline/domain/session/Session"
 import type { ListedSession } from "@bowline/domain/unstable/session/ListedSession"
 import { handedBack } from "@bowline/domain/tool/TaskState"
-import { type HandedBack, type RecentRequest, SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import {
+  type HandedBack,
+  type RecentRequest,
+  type SessionMetadata,
+  SessionStore
+} from "@bowline/runtime/unstable/store/SessionStore"
 import { shownSummary } from "@bowline/runtime/unstable/store/PriorSummaries"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
-import { compact, revert } from "./internal/ChangeHistory.ts"
+import { append, compact, open, revert } from "./internal/ChangeHistory.ts"
 import { deleteSession, sweep } from "./internal/DeleteSessions.ts"
 
 interface SummaryRow {
@@ -163,6 +168,15 @@ with called as (
 )
 select agent, endpoint, skill, remote_task_id, remote_context_id, preset from waiting
 order by ordinal`),
+  open: (owner, session) => Effect.asVoid(withDeadline(open(sql, owner, session))),
+  append: (session, fence, messages, at) => Effect.asVoid(withDeadline(append(sql, session, fence, messages, at))),
+  metadata: (session) =>
+    withDeadline(sql<{ readonly metadata: SessionMetadata | null }>`
+select metadata from sessions where id = ${session}`).pipe(Effect.map(([row]) => row?.metadata ?? {})),
+  describe: (session, metadata) =>
+    withDeadline(sql`update sessions set metadata = ${JSON.stringify(metadata)}::json where id = ${session}`).pipe(
+      Effect.asVoid
+    ),
   compact: (session, fence, compaction) => withDeadline(compact(sql, session, fence, compaction)),
   revert: (session, fence, to) => withDeadline(revert(sql, session, fence, to)),
   delete: (session, unless) => withDeadline(deleteSession(sql, session, unless), deadlines.long),

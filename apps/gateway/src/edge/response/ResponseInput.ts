@@ -323,6 +323,40 @@ const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArr
   })
 }
 
+/** A message of a conversation. */
+export interface Told {
+  readonly role: "user" | "assistant"
+  readonly text: string
+}
+
+const readTold = (item: Json, index: number): Result.Result<Told, ReadonlyArray<Issue>> => {
+  const path = `items[${index}]`
+  const refuse = (field: string, message: string) => Result.fail([{ path: `${path}.${field}`, message }])
+  if ((item["type"] ?? "message") !== "message") {
+    return refuse("type", "Expected message: calls and their results come with the responses of a conversation")
+  }
+  return decodeMessage(item).pipe(
+    Result.mapError((error) => within(path, error)),
+    Result.flatMap((message) => {
+      const { role } = message
+      const { parts, text } = spokenIn(message, path)
+      if (role !== "user" && role !== "assistant") {
+        return refuse("role", "Expected user or assistant: send instructions with a response")
+      }
+      if (parts !== undefined) return refuse("content", "Expected texts: send files with a response")
+      return text.trim() === "" ? refuse("content", "Expected a text") : Result.succeed({ role, text })
+    })
+  )
+}
+
+/** The messages that a conversation is given. Fails with everything that is wrong with them, item by item. */
+export const readAllTold = (items: ReadonlyArray<Json>): Result.Result<ReadonlyArray<Told>, ReadonlyArray<Issue>> => {
+  const results = items.map(readTold)
+  const issues = results.flatMap((result) => (Result.isFailure(result) ? result.failure : []))
+  if (issues.length > 0) return Result.fail(issues)
+  return Result.succeed(results.flatMap((result) => Option.toArray(Result.getSuccess(result))))
+}
+
 /** What the input of a request asks. Fails with everything that is wrong with it, item by item. */
 export const read = (input: typeof Input.Type): Result.Result<Asked, ReadonlyArray<Issue>> =>
   typeof input === "string" ? readItems([{ role: "user", content: input }]) : readItems(input)

@@ -3,6 +3,7 @@ import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import type { ClientResults } from "../leg/ClientResults.ts"
 import { comesAgain, type OpenAiPlans } from "../openai/OpenAiPlans.ts"
@@ -16,11 +17,20 @@ import type { StoredResponses } from "./StoredResponses.ts"
 /** Finds the plan that a request brings something to, or starts one, and reads it. */
 export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi: OpenAiPlans, results: ClientResults) {
   const plans = yield* Plans
+  const sessions = yield* SessionStore
   const streams = yield* PlanStreams
   const start = yield* ResponseStart.make(stored, openAi)
   const decide = ApprovalResponses.make(plans)
 
   const previousOf = yield* PreviousResponse.make(stored)
+
+  /** A conversation that a client has begun, and deleted, does not begin anew. */
+  const expectConversation = (caller: CallerName, name = "") =>
+    /^conv_[0-9a-f-]{36}$/.test(name)
+      ? Effect.catchTag(sessions.find(caller, name), "NotFound", () =>
+          Effect.fail(ItemReferences.missing("conversation", "conversation"))
+        )
+      : Effect.void
 
   /** The plan to which the caller has brought something: what follows is a response of its own. */
   const join = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, calls: ReadonlySet<TaskId>) {
@@ -67,6 +77,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
     if (resumed !== undefined) return resumed
     const { calls, ignored, plan_id } = yield* decide(caller, asked, previous?.plan_id)
     if (request !== undefined) {
+      yield* expectConversation(caller, request.session_id)
       const question = { ...request, ...PreviousResponse.sessionOf(previous) }
       // One that is not over has its history still before it: the response waits for it in its session.
       const follows = previous !== undefined && isSettled(previous) ? previous : undefined

@@ -230,14 +230,24 @@ export const wake = (record: PlanRecord, because: WokenBy): boolean => {
   return true
 }
 
-export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
-  session_id: plan.new_session_id,
+/** The session that a plan makes. */
+export const makeSession = (memory: Memory, { caller, createdAt, new_session_id, request }: NewPlan): SessionRecord =>
+  openSession(memory, {
+    session_id: new_session_id,
+    owner: caller,
+    external_session_id: request.session_id ?? null,
+    created_at: fromMillis(createdAt),
+    ttlMs: request.session_ttl_ms ?? Infinity,
+    metadata: {}
+  })
+
+export const openSession = (
+  memory: Memory,
+  made: Pick<SessionRecord, "session_id" | "owner" | "external_session_id" | "created_at" | "ttlMs" | "metadata">
+): SessionRecord => ({
+  ...made,
   ordinal: memory.nextOrdinal(),
-  owner: plan.caller,
-  external_session_id: plan.request.session_id ?? null,
-  created_at: fromMillis(plan.createdAt),
-  ttlMs: plan.request.session_ttl_ms ?? Infinity,
-  last_active_at: fromMillis(plan.createdAt),
+  last_active_at: made.created_at,
   fence: 0,
   lease: undefined,
   agents: new Map(),

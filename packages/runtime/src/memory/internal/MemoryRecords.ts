@@ -22,6 +22,7 @@ import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Charge, EffectClaim, PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { ClaimedTarget, DueDelivery, PushCursor } from "../../store/PushStore.ts"
 import type { Course, ScheduleFields } from "../../store/ScheduleStore.ts"
+import type { SessionMetadata } from "../../store/SessionStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -77,6 +78,7 @@ export interface SessionRecord {
   readonly created_at: string
   /** How long it is kept, if that is shorter than for others. */
   readonly ttlMs: number
+  metadata: SessionMetadata
   last_active_at: string
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined

@@ -7,12 +7,18 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Duration, Effect, type Schema } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
 import { spendingDays } from "../../store/OverviewStore.ts"
-import type { Compaction, RecentCursor, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
+import {
+  type Compaction,
+  noPlan,
+  type RecentCursor,
+  type SessionStore,
+  type SessionSummary
+} from "../../store/SessionStore.ts"
 import { questionId } from "../../store/PlanStore.ts"
 import { firingsKeptFor } from "../../store/ScheduleStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
-import type { Memory } from "./Memory.ts"
-import { compact, coverage } from "./MemoryChanges.ts"
+import { type Memory, openSession } from "./Memory.ts"
+import { append, compact, coverage } from "./MemoryChanges.ts"
 import { handedBackTo, withdraw } from "./HandedBackCalls.ts"
 import type { PlanRecord, SessionRecord, Task } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
@@ -152,6 +158,27 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         const found = messagesOf(id).filter((message) => message.seq > cursor)
         const items = found.slice(0, limit)
         return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
+      }),
+    open: (owner, { at, external_session_id, messages, metadata, session_id }) =>
+      Effect.sync(() => {
+        const made = { session_id, owner, external_session_id, created_at: at, ttlMs: Infinity, metadata }
+        const session = openSession(memory, made)
+        for (const message of messages) append(session, noPlan, message, at)
+        memory.add(session)
+        memory.grow(session, { messages, metadata })
+        memory.touch(session)
+      }),
+    append: (id, fence, messages, at) =>
+      Effect.map(fenced(id, fence), (session) => {
+        for (const message of messages) append(session, noPlan, message, at)
+        session.last_active_at = at
+        memory.grow(session, messages)
+      }),
+    metadata: (id) => Effect.sync(() => memory.sessions.get(id)?.metadata ?? {}),
+    describe: (id, metadata) =>
+      Effect.sync(() => {
+        const session = memory.sessions.get(id)
+        if (session !== undefined) session.metadata = metadata
       }),
     message: (id, message_id) =>
       Effect.suspend(() => {

@@ -515,3 +515,6 @@ export const callerTokens: Steps = [
   )`,
   `create index if not exists caller_tokens_expiry on caller_tokens (expires_at)`
 ]
+
+/** What callers have given to a session; null where they have given nothing. */
+export const sessionMetadata: Steps = [`alter table sessions add column if not exists metadata json`]

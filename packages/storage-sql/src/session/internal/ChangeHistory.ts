@@ -1,9 +1,10 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import type { Message, MessageId } from "@bowline/domain/session/Message"
+import type { Message, MessageId, NewMessage } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { LeaseLost } from "@bowline/runtime/unstable/store/LeaseStore"
-import type { Compaction, HandedBack } from "@bowline/runtime/unstable/store/SessionStore"
+import { type Compaction, type HandedBack, type NewSession, noPlan } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { storable } from "../../internal/Storable.ts"
@@ -38,6 +39,54 @@ with covered as (
 )
 update sessions set summary = ${summary}, covered_seq = ${seq}, covered_priors = ${compaction.prior_seq}
 where id = ${session}`
+    })
+  )
+
+/** Writes messages that no plan has said, behind the last one of the session, which is locked. */
+const insertMessages = (
+  sql: SqlClient.SqlClient,
+  session: SessionId,
+  messages: ReadonlyArray<NewMessage>,
+  at: string
+) => {
+  const rows = messages.map(({ message_id, role, parts }, index) => ({
+    place: index + 1,
+    id: message_id,
+    role,
+    parts: JSON.stringify(parts)
+  }))
+  return sql`
+with numbered as (
+  update sessions set last_seq = last_seq + ${rows.length}, last_active_at = ${at}::timestamptz where id = ${session}
+  returning last_seq - ${rows.length} as last
+)
+insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
+select ${session}, n.last + m.place, m.id, ${noPlan}, m.role, m.parts::json, ${at}::timestamptz
+from numbered n, json_to_recordset(${JSON.stringify(rows)}::json) as m(place int, id text, role text, parts text)`
+}
+
+export const open = (sql: SqlClient.SqlClient, owner: CallerName, session: NewSession) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const { at, expires_at, external_session_id, messages, metadata, session_id } = session
+      yield* sql`
+insert into sessions (id, owner, external_id, created_at, last_active_at, expires_at, metadata)
+values (${session_id}, ${owner}, ${external_session_id}, ${at}, ${at}, ${expires_at}, ${JSON.stringify(metadata)}::json)`
+      if (messages.length > 0) yield* insertMessages(sql, session_id, messages, at)
+    })
+  )
+
+export const append = (
+  sql: SqlClient.SqlClient,
+  session: SessionId,
+  fence: number,
+  messages: ReadonlyArray<NewMessage>,
+  at: string
+) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      yield* lock(sql, session, fence)
+      yield* insertMessages(sql, session, messages, at)
     })
   )
 

@@ -1,7 +1,7 @@
 import type { Message } from "@bowline/domain/session/Message"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Page } from "@bowline/runtime/unstable/store/Page"
-import { type RecentCursor, SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { noPlan, type RecentCursor, SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
@@ -70,6 +70,58 @@ export const readCases: ReadonlyArray<StoreCase> = [
       yield* missing(plan.caller, plan.plan_id)
       assert.deepEqual(yield* found("other"), [])
       assert.equal((yield* store.get(plan.caller, plan.plan_id)).plan_id, plan.plan_id)
+    })
+  },
+  {
+    title:
+      "keeps a session that no plan has made: its messages in order, more of them behind a fence, and other metadata",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const owner = yield* Given.newOwner
+      const external_session_id = yield* Given.newName
+      const { new_session_id: session_id } = yield* Given.newPlan()
+      const messageOf = Effect.fnUntraced(function* (role: "user" | "assistant", text: string) {
+        const change = yield* Given.message(role, { type: "text", text })
+        return change._tag === "MessageAppended" ? change.message : assert.fail()
+      })
+      const [first, second] = [yield* messageOf("user", "a\u0000"), yield* messageOf("assistant", "b")]
+      yield* sessions.open(owner, {
+        session_id,
+        external_session_id,
+        metadata: { desk: "\u0000" },
+        messages: [first, second],
+        at: Given.at,
+        expires_at: Given.farOff
+      })
+      const found = yield* sessions.find(owner, external_session_id)
+      assert.deepEqual([found.session_id, found.message_count, found.created_at], [session_id, 2, Given.at])
+      assert.equal((yield* Given.failureOf(sessions.find(yield* Given.newOwner, session_id)))?._tag, "NotFound")
+      const [listed] = (yield* sessions.list(owner, { limit: 10 })).items
+      assert.deepEqual([listed?.session_id, listed?.first_question, listed?.last_plan], [session_id, null, null])
+      assert.deepEqual(yield* sessions.metadata(session_id), { desk: "\u0000" })
+      yield* sessions.describe(session_id, {})
+      assert.deepEqual(yield* sessions.metadata(session_id), {})
+
+      const third = yield* messageOf("user", "c")
+      const stale = yield* Given.failureOf(sessions.append(session_id, 7, [third], Given.later))
+      assert.equal(stale?._tag, "LeaseLost")
+      yield* sessions.append(session_id, 0, [third], Given.later)
+      const { items } = yield* sessions.messages(session_id, { limit: 10 })
+      assert.deepEqual(
+        items.map(({ compacted, created_at, message_id, parts, plan_id, role, seq }) => [
+          { message_id, parts, role },
+          [seq, plan_id, created_at, compacted]
+        ]),
+        [first, second, third].map((message, index) => [
+          message,
+          [index + 1, noPlan, index === 2 ? Given.later : Given.at, false]
+        ])
+      )
+      // A plan goes on behind them.
+      const { session_id: same } = yield* Given.create({ owner, external_session_id })
+      assert.equal(same, session_id)
+      const { plan: silent } = yield* Given.create()
+      assert.deepEqual(yield* sessions.metadata(silent.new_session_id), {})
     })
   },
   {

@@ -1,0 +1,124 @@
+import { completes } from "@bowline/testing/peer/Act"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { stall } from "@bowline/testing/http/Move"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { results } from "@bowline/testing/unstable/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import OpenAI from "openai"
+import { post, send, start } from "../../http/RunningGateway.ts"
+
+const client = (url: string) => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 })
+
+const said = (role: "user" | "assistant", content: string) => ({ type: "message" as const, role, content })
+
+/** What each item says, or calls. */
+const wordsOf = (items: ReadonlyArray<OpenAI.Conversations.ConversationItem>) =>
+  items.map((item) => {
+    if (item.type === "mcp_call") return [item.server_label, item.name, item.output?.includes("fine")]
+    return item.type === "message" ? item.content.map((part) => ("text" in part ? part.text : "")) : item.type
+  })
+
+const errorOf = ({ body, status }: { readonly body: Readonly<Record<string, unknown>>; readonly status: number }) => {
+  const { code, param } = body["error"] as { readonly code: string; readonly param: string | null }
+  return [status, code, param]
+}
+
+describe("a conversation that an unchanged client begins", () => {
+  it.live("has what it is given and what responses say in it, and is described and deleted", () =>
+    Effect.gen(function* () {
+      const peer = yield* Effect.provide(ScriptedPeer.serve({ acts: [completes("fine")] }), LoopbackNetwork.layer)
+      const agents = [{ name: "rigger", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }]
+      const { provider, url } = yield* start((asked) =>
+        results(asked).length === 0 ? [callTool("rigger_ask", { input: "?" })] : [say("Tie it twice.")]
+      )
+      const { conversations, responses } = client(url)
+      const given = [said("user", "Hello"), said("assistant", "Hello. What is it?")]
+      const made = yield* Effect.promise(() => conversations.create({ items: given, metadata: { desk: "7" } }))
+      assert.match(made.id, /^conv_/)
+      assert.deepInclude(made, { object: "conversation", metadata: { desk: "7" } })
+      const described = yield* Effect.promise(() => conversations.update(made.id, { metadata: { desk: "8" } }))
+      assert.deepStrictEqual(described, { ...made, metadata: { desk: "8" } })
+      assert.deepStrictEqual(yield* Effect.promise(() => conversations.retrieve(made.id)), described)
+
+      const body = { model: "bowline", input: "How safe is it?", conversation: made.id, bowline: { agents } }
+      const response = yield* Effect.promise(() => responses.create(body))
+      assert.deepStrictEqual(response.conversation, { id: made.id })
+      const added = yield* Effect.promise(() =>
+        conversations.items.create(made.id, { items: [said("user", "Thanks")] })
+      )
+      assert.deepStrictEqual(wordsOf(added.data), [["Thanks"]])
+      const read = yield* Effect.promise(async () => {
+        const found: Array<OpenAI.Conversations.ConversationItem> = []
+        for await (const item of conversations.items.list(made.id, { order: "asc", limit: 2 })) found.push(item)
+        return found
+      })
+      assert.deepStrictEqual(wordsOf(read), [
+        ["Hello"],
+        ["Hello. What is it?"],
+        ["How safe is it?"],
+        ["rigger", "ask", true],
+        ["Tie it twice."],
+        ["Thanks"]
+      ])
+      const call = read[3] ?? assert.fail()
+      assert.deepStrictEqual(
+        yield* Effect.promise(() => conversations.items.retrieve(String(call.id), { conversation_id: made.id })),
+        call
+      )
+      const prompt = (yield* provider.requests.all)[0]?.body ?? ""
+      assert.include(prompt, "Hello. What is it?")
+
+      const last = String(read[5]?.id)
+      yield* Effect.promise(() => conversations.items.delete(last, { conversation_id: made.id }))
+      const at = `${url}/v1/conversations/${made.id}`
+      const gap = yield* send(`${at}/items/${String(read[1]?.id)}`, { method: "DELETE" })
+      assert.deepStrictEqual(errorOf(gap), [400, "invalid_request", "item_id"])
+      const left = yield* Effect.promise(() => conversations.items.list(made.id, { limit: 1 }))
+      assert.deepStrictEqual([wordsOf(left.data), left.has_more], [[["Tie it twice."]], true])
+
+      const gone = yield* Effect.promise(() => conversations.delete(made.id))
+      assert.deepStrictEqual(gone, { id: made.id, object: "conversation.deleted", deleted: true })
+      for (const path of ["", "/items", `/items/${last}`]) {
+        assert.strictEqual((yield* send(at + path)).status, 404, path)
+      }
+      const late = yield* post(`${url}/v1/responses`, body)
+      assert.deepStrictEqual(errorOf(late), [400, "invalid_request", "conversation"])
+      assert.strictEqual((yield* send(`${url}/v1/responses/${response.id}`)).status, 404)
+    })
+  )
+
+  it.live("refuses what it cannot keep, by its place, and messages while a response runs in it", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start([[stall]])
+      const items = [
+        { type: "function_call_output", call_id: "call_1", output: "?" },
+        said("user", " "),
+        { ...said("user", ""), role: "system" },
+        { ...said("user", ""), content: [{ type: "input_image", image_url: "https://example.com/a.png" }] }
+      ]
+      const refused = yield* post(`${url}/v1/conversations`, { items, metadata: {} })
+      assert.deepStrictEqual(errorOf(refused), [400, "invalid_request", "items[0].type"])
+      const { message } = refused.body["error"] as { readonly message: string }
+      for (const place of ["items[1].content", "items[2].role", "items[3].content"]) assert.include(message, place)
+      const many = Array.from({ length: 21 }, () => said("user", "?"))
+      const tooMany = yield* post(`${url}/v1/conversations`, { items: many })
+      assert.deepStrictEqual(errorOf(tooMany), [400, "invalid_request", "items"])
+
+      const { body } = yield* post(`${url}/v1/conversations`, {})
+      const id = String(body["id"])
+      assert.deepStrictEqual(body["metadata"], {})
+      const { body: asked } = yield* post(`${url}/v1/responses`, {
+        model: "bowline",
+        input: "?",
+        conversation: id,
+        background: true
+      })
+      yield* provider.requests.awaitCount(1)
+      const busy = yield* post(`${url}/v1/conversations/${id}/items`, { items: [said("user", "more")] })
+      assert.deepStrictEqual(errorOf(busy), [409, "session_busy", null])
+      yield* send(`${url}/v1/responses/${String(asked["id"])}/cancel`, { method: "POST" })
+    })
+  )
+})
