@@ -25,7 +25,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const caller = yield* Caller
           const { file, isNew } = yield* readFile(request, maxFile, (sent) => files.upload({ caller, ...sent }))
-          return HttpServerResponse.jsonUnsafe(Struct.omit(file, ["purpose"]), { status: isNew ? 201 : 200 })
+          return HttpServerResponse.jsonUnsafe(Struct.omit(file, ["pages", "purpose"]), { status: isNew ? 201 : 200 })
         }).pipe(answer)
       )
       .handle("list", ({ query: { cursor, limit } }) =>

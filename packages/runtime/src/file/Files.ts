@@ -61,8 +61,7 @@ export class Files extends Context.Service<
         code: "payload_too_large",
         message: `A file may have ${maxFile} bytes at most`
       })
-      const inTime = (duration: Duration.Duration) =>
-        Effect.map(Clock.currentTimeMillis, (now) => fromMillis(now + Duration.toMillis(duration)))
+      const silentUntil = Effect.map(Clock.currentTimeMillis, (now) => fromMillis(now + Duration.toMillis(maxSilence)))
 
       const upload = <E>({ caller, content, said }: Upload<E>) =>
         Effect.suspend(() => {
@@ -74,7 +73,7 @@ export class Files extends Context.Service<
           const write = Effect.gen(function* () {
             const chunk = receiving.next()
             if (receiving.refused !== undefined) return
-            const until = yield* inTime(maxSilence)
+            const until = yield* silentUntil
             if (!isBegun) {
               isBegun = true
               yield* store.begin({ file_id, owner: caller, until })
@@ -92,12 +91,13 @@ export class Files extends Context.Service<
             if (receiving.bytes % chunkBytes > 0) yield* write
             const facts = receiving.end()
             if ("_tag" in facts) return yield* facts
+            const now = yield* Clock.currentTimeMillis
             const file = {
               ...facts,
               name: fileName(said().name ?? ""),
               purpose: said().purpose ?? null,
-              created_at: yield* inTime(Duration.zero),
-              expires_at: yield* inTime(ttl)
+              created_at: fromMillis(now),
+              expires_at: fromMillis(now + Duration.toMillis(ttl))
             }
             return yield* store.keep(file_id, file, { caller: callerQuota })
           })
