@@ -1,6 +1,11 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
+import { ScheduleStore } from "@bowline/runtime/unstable/store/ScheduleStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
@@ -155,6 +160,19 @@ const looked = Effect.gen(function* () {
   assert.deepStrictEqual(yield* scansOf(store.sealLeft(at)), [])
   assert.deepStrictEqual(yield* scansOf(sessions.sweep(at)), [])
   assert.deepStrictEqual(yield* scansOf(store.events(one.id, 300, 500)), [])
+  // What replicas ask all the time besides.
+  const files = yield* FileStore
+  const inboxes = yield* InboxStore
+  const looks: Readonly<Record<string, Effect.Effect<unknown, StorageError>>> = {
+    "ends waits": inboxes.expire,
+    "counts plans that wait": store.parked,
+    "looks for plans that nobody reads": store.needingReaders,
+    "reads requests to abort": store.abortRequests("replica_well"),
+    "sweeps files": files.sweep(at),
+    "claims what is to be told": (yield* PushStore).claim("replica_well", [], 100),
+    "claims what is due": (yield* ScheduleStore).claim(100)
+  }
+  for (const [name, look] of Object.entries(looks)) assert.deepStrictEqual([name, yield* scansOf(look)], [name, []])
 })
 
 describe("of many plans that are kept", () => {

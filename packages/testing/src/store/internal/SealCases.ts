@@ -168,8 +168,9 @@ export const sealCases: ReadonlyArray<StoreCase> = [
     title: "gives every frame of plans of every kind as before that were sealed at once",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
-      const plans = yield* Effect.forEach(mixOf(yield* many), ended)
-      const read = Effect.forEach(plans, digestsOf)
+      const some = { concurrency: 4 }
+      const plans = yield* Effect.forEach(mixOf(yield* many), ended, some)
+      const read = Effect.forEach(plans, digestsOf, some)
       const before = yield* read
       const ids = plans.map(({ plan }) => plan.plan_id).toReversed()
       const seal = Effect.forEach(Arr.chunksOf(ids, 100), store.seal)
