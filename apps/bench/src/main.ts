@@ -32,7 +32,7 @@ const usage = `pnpm bench [options]
   --rate N                  plans a second of the soak (80 % of what is measured first), or parked plans that are answered a second (100)
   --parked                  instead of all this, says what plans cost that wait, and how fast they are woken, on Postgres
   --parked-plans N          how many of them there are (1000000)
-  --events N                events of the Postgres store that has grown, such as 1000000 (0: left out)
+  --events N                events of the Postgres store that has grown, 20 of each plan, such as 200000000 for 10,000,000 plans (0: left out)
 `
 
 const { values } = parseArgs({

@@ -1,5 +1,5 @@
 import { Agent } from "node:http"
-import { type Child, startGateway } from "../process/Child.ts"
+import { type Child, start, startGateway } from "../process/Child.ts"
 import { keepFilledStore, type Postgres } from "../process/PostgresServer.ts"
 import { ask } from "./Caller.ts"
 import { median } from "./LoadWindow.ts"
@@ -15,18 +15,33 @@ const timePerPlan = async ({ url }: Child, agent: Agent): Promise<number> => {
   return (performance.now() - began) / plansOfRound
 }
 
-/** What one more plan takes in a store of so many events, to one in a store that is empty, in rounds side by side. */
+/** Events of each plan of a filled store, and plans of the one that the other is compared with. */
+const eventsOfPlan = 20
+const youngPlans = 10_000
+
+/** What has grown: the time of a plan, through the gateway, and of operations of the stores. 1 is no growth. */
+export interface StoreGrowth {
+  readonly plan: number
+  readonly operations: Readonly<Record<string, number>>
+}
+
+/**
+ * What one more plan, and other operations, take in a store of so many events, to those in a store of 10,000 plans, in rounds side by side.
+ */
 export const storeGrowth = async (
   postgres: Postgres,
   events: number,
   environment: { readonly [name: string]: string }
-): Promise<number> => {
+): Promise<StoreGrowth> => {
   await using running = new AsyncDisposableStack()
-  const gatewayOn = async (count: number) => {
-    const store = running.use(await keepFilledStore(postgres, count))
-    return running.use(await startGateway({ ...environment, DATABASE_URL: store.url }))
-  }
-  const [empty, full] = [await gatewayOn(0), await gatewayOn(events)]
+  const young = running.use(await keepFilledStore(postgres, youngPlans * eventsOfPlan))
+  const grown = running.use(await keepFilledStore(postgres, events))
+  const measuring = [young.url, grown.url, String(youngPlans), String(Math.ceil(events / eventsOfPlan))]
+  const { url: medians, ...measurer } = await start("packages/storage-sql/test/postgres/measureStores.ts", measuring)
+  await measurer[Symbol.asyncDispose]()
+  const operations = Object.entries(JSON.parse(medians) as Record<string, readonly [number, number]>)
+  const gatewayOn = async ({ url }: Child) => running.use(await startGateway({ ...environment, DATABASE_URL: url }))
+  const [empty, full] = [await gatewayOn(young), await gatewayOn(grown)]
   const agent = new Agent({ keepAlive: true })
   running.defer(() => agent.destroy())
   for (const gateway of [empty, full, empty, full]) await timePerPlan(gateway, agent)
@@ -38,5 +53,8 @@ export const storeGrowth = async (
     const second = await timePerPlan(isEven ? full : empty, agent)
     ratios.push(isEven ? second / first : first / second)
   }
-  return median(ratios)
+  return {
+    plan: median(ratios),
+    operations: Object.fromEntries(operations.map(([name, [first, second]]) => [name, second / first]))
+  }
 }

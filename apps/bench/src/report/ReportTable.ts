@@ -1,5 +1,6 @@
 import type { OpenStreams } from "../load/OpenStreams.ts"
 import type { PeerLatency } from "../load/PeerLatency.ts"
+import type { StoreGrowth } from "../load/StoreGrowth.ts"
 import { type Load, median, type LoadWindow } from "../load/LoadWindow.ts"
 
 export type LoadName = "few" | "usual" | "many" | "alone"
@@ -21,8 +22,8 @@ export interface Measured {
   peers: PeerLatency | undefined
   /** What a plan of a session that has grown costs, to one of a young session. */
   growth: number | undefined
-  /** What a plan takes in a store that has grown, to one in an empty store. */
-  storeGrowth: number | undefined
+  /** What takes how long in a store that has grown, to a young one. */
+  storeGrowth: StoreGrowth | undefined
 }
 
 const cpuLimits = { floor: Infinity, memory: 4, postgres: 8 }
@@ -54,6 +55,10 @@ export const verdict = (value: number | undefined, limit: number, unit: string):
 
 const hasLimit = (load: LoadName): boolean => load === "usual" || load === "alone"
 const describe = (load: LoadName): string => `${loads[load].chunks} chunks, ${loads[load].concurrency} at once`
+
+/** The operations of a store that has grown. */
+const grownOf = (measured: ReadonlyArray<Measured>): ReadonlyArray<string> =>
+  Array.from(new Set(measured.flatMap(({ storeGrowth }) => Object.keys(storeGrowth?.operations ?? {}))))
 
 /** What it takes to start on an embedded database. */
 export const startLine = ({ first, later }: { readonly first: number; readonly later: number }): string =>
@@ -122,7 +127,12 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
     }),
     alone("CPU per plan of a session that has grown", ({ growth }) => verdict(growth, growthLimit, " × a young one")),
     alone("time per plan in a store that has grown", ({ storeGrowth }) =>
-      verdict(storeGrowth, growthLimit, " × an empty one")
+      verdict(storeGrowth?.plan, growthLimit, " × a young one")
+    ),
+    ...grownOf(gateways).map((name) =>
+      alone(`${name} in a store that has grown`, ({ storeGrowth }) =>
+        verdict(storeGrowth?.operations[name], growthLimit, " × a young one")
+      )
     ),
     stream("memory per open stream", " KiB", memoryLimit, ({ memory }) => memory),
     stream(

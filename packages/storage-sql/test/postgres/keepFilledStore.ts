@@ -1,6 +1,7 @@
 // A database with the tables of the stores and so many events of plans that are over, and sealed, for as long as stdin stays open. Its
 // arguments are the URL of a server and the number of events; it prints the URL of the database once that is filled.
 import { anonymous } from "@bowline/domain/caller/CallerName"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { PgClient } from "@effect/sql-pg"
 import { Clock, Effect, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
@@ -8,30 +9,40 @@ import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { once } from "node:events"
 import * as Migrations from "../../src/migration/Migrations.ts"
+import { codec, pack } from "../../src/plan/internal/SealedEvents.ts"
 import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
+import { idOf } from "./filledIds.ts"
 
 const eventsOfPlan = 20
 const plansOfSession = 10
 
-/** Keys as random as the ones that the gateway makes. */
-const id = (prefix: string, of: string) => `'${prefix}_' || md5('${prefix}' || ${of})::uuid`
+/** What is sealed of a plan: the same of all of them. */
+const body = pack(
+  Array.from({ length: eventsOfPlan }, (_, index) => ({
+    seq: index + 1,
+    at: fromMillis(20 * index),
+    count: 1,
+    event: "text.delta",
+    payload: JSON.stringify({ step: 1, attempt: 1, delta: randomBytes(20).toString("base64") })
+  }))
+)
 
 const fill = (plans: number): ReadonlyArray<string> => [
   `insert into sessions (id, owner, last_seq, created_at, last_active_at, expires_at)
-   select ${id("session", "n")}, '${anonymous}', ${2 * plansOfSession}, now(), now(), now() + interval '30 days'
+   select ${idOf("session", "n")}, '${anonymous}', ${2 * plansOfSession}, now(), now(), now() + interval '30 days'
    from generate_series(0, ${Math.ceil(plans / plansOfSession) - 1}) n`,
   `insert into plans (id, session_id, owner, replica, state, stage, model, question_hash, preferences, metadata, usage, final,
      created_at, deadline_at, finished_at)
-   select ${id("plan", "n")}, ${id("session", `n / ${plansOfSession}`)}, '${anonymous}', 'replica_gone', 'completed', null,
+   select ${idOf("plan", "n")}, ${idOf("session", `n / ${plansOfSession}`)}, '${anonymous}', 'replica_gone', 'completed', null,
      'openai/quick', md5(n::text), '{}', '{}', '{}', '{}', now(), now(), now()
    from generate_series(0, ${plans - 1}) n`,
   `insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
-   select ${id("session", `n / ${plansOfSession}`)}, 2 * (n % ${plansOfSession}) + s, ${id("msg", `n || ':' || s`)},
-     ${id("plan", "n")}, case s when 1 then 'user' else 'assistant' end,
+   select ${idOf("session", `n / ${plansOfSession}`)}, 2 * (n % ${plansOfSession}) + s, ${idOf("msg", "2 * n::bigint + s")},
+     ${idOf("plan", "n")}, case s when 1 then 'user' else 'assistant' end,
      '[{"type":"text","text":"What is the state of the order?"}]', now()
    from generate_series(0, ${plans - 1}) n, generate_series(1, 2) s`,
   `insert into sealed (plan_id, ended_at, codec, last_seqs, ends, body)
-   select id, finished_at, 'none', '{${eventsOfPlan}}', '{600}', decode(repeat(md5(id), 38), 'hex') from plans`,
+   select id, finished_at, '${codec}', '{${eventsOfPlan}}', '{${body.length}}', decode('${body.toString("hex")}', 'hex') from plans`,
   "vacuum analyze"
 ]
 
