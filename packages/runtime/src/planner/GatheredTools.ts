@@ -1,6 +1,7 @@
 import { allowsTool, type Permission } from "../config/Permissions.ts"
 import type { EffectRule } from "../config/PlansConfig.ts"
 import type { Tool } from "../tool/Tool.ts"
+import { spellingsOf } from "../tool/ToolName.ts"
 import type { RecordedTools } from "./RecordedTools.ts"
 import type { Notice } from "./MissingTools.ts"
 
@@ -39,7 +40,8 @@ export class GatheredTools {
     if (this.has(tool.name)) return taken
     const isAllowed = allowsTool(this.#permission, tool)
     // What the operator says wins over what the tool says itself.
-    const effect = tool.isPolling ? undefined : this.#effectOf(tool.name)
+    const said = spellingsOf(tool).map((name) => this.#effectOf(name))
+    const effect = tool.isPolling ? undefined : said.find((effect) => effect !== undefined)
     const kept = effect === undefined ? tool : { ...tool, effect }
     ;(isAllowed ? this.offered : this.withheld).set(tool.name, this.#recorded?.of(kept) ?? kept)
     return isAllowed ? undefined : notAllowed

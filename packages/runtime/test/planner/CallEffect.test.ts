@@ -4,6 +4,7 @@ import { Auth, PeerError, type PeerErrorReason, Unreachable } from "@bowline/dom
 import { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
@@ -360,6 +361,23 @@ describe("a call that has an effect", () => {
           config
         }).pipe(Layer.provide(checks))
       ),
+      Effect.scoped
+    )
+  })
+
+  it.effect("is what the operator says of the tool, however long the name of its agent is", () => {
+    const bank = counting()
+    const name = "b".repeat(64)
+    const config = { effectOf: (tool: string) => (tool.endsWith("_pay") ? byArguments : undefined) }
+    const pays: Script = ({ messages, tools: [tool] }) =>
+      messages.some(({ role }) => role === "tool") ? [say("done")] : [callTool(tool?.name ?? "", { order: "7" })]
+    return Effect.gen(function* () {
+      const agents = [{ ...bob, name, skills: [{ id: "pay", input_schema: schema }] }]
+      yield* finish({ agents })
+      yield* finish({ agents })
+      assert.deepStrictEqual(bank.paid, ["7"])
+    }).pipe(
+      Effect.provide(layer({ script: pays, peers: bank.peers, config }).pipe(Layer.provide(checks))),
       Effect.scoped
     )
   })
