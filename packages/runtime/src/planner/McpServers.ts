@@ -85,11 +85,12 @@ export const toolsOf = Effect.fnUntraced(function* (
   const { answers, terms, urls } = server
   const { check, heardServer } = given
   heardServer(server, { description: connection.description ?? null, tools: listed })
-  const { allowed_tools, name } = terms
+  const { allowed_tools, effects = {}, name } = terms
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
-  for (const tool of allowed_tools ?? []) {
-    if (!allowed.some((one) => one.name === tool)) missing.push({ tool, reason: "The server does not list it" })
+  // A name that is written wrong would leave a tool without its effect, and nobody would know.
+  for (const tool of new Set([...(allowed_tools ?? []), ...Object.keys(effects)])) {
+    if (!listed.some((one) => one.name === tool)) missing.push({ tool, reason: "The server does not list it" })
   }
   const tools: Array<Tool> = []
   for (const tool of allowed) {

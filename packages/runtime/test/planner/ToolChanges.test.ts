@@ -183,9 +183,17 @@ describe("a server that changes its tools in the middle of a plan", () => {
     const { change, mcp, reacting, state } = Weather.server(sky, tides)
     reacting.react = () => change(sky, Weather.toolNamed(`at-${state.calls.length}`))
     return Effect.gen(function* () {
-      const events = yield* run({ allowed_tools: ["sky", "tides"] })
-      const tools = [{ tool: "tides", reason: "The server does not list it" }]
-      assert.deepStrictEqual(single(events, "notice").data, { server: "weather", tools })
+      const effect = { key: "arguments", scope: "caller" }
+      const events = yield* run({ allowed_tools: ["sky", "tides"], effects: { sky: effect, skye: effect } })
+      const missing = (...names: ReadonlyArray<string>) => ({
+        server: "weather",
+        tools: names.map((tool) => ({ tool, reason: "The server does not list it" }))
+      })
+      // `skye` is written wrong: nobody may think that what it does is done once.
+      assert.deepStrictEqual(
+        all(events, "notice").map(({ data }) => data),
+        [missing("skye"), missing("tides", "skye")]
+      )
     }).pipe(Effect.scoped, Effect.provide(layer({ script: calling("weather_sky", 3), mcp })))
   })
 })
