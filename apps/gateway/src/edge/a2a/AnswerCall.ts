@@ -50,28 +50,37 @@ const read = (data: Schema.Json, index: number, asks: ReadonlyArray<Asked>): Res
 
 /**
  * What a message says to calls that wait: each part of data, which names its call; or a plain text, which answers the question that has waited for the
- * longest time, and is a text for the plan where only results are awaited. Undefined of a message that is for no call.
+ * longest time. A text is one for the plan where only results are awaited, and beside data. Undefined of a message that is for no call.
  */
 const saidOf = (
   message: SentMessage,
   { fold: { approvals, asks } }: OpenTask
 ): Result.Result<ReadonlyArray<Said>, A2aError> | undefined => {
   const isForCalls = message.parts.every((part) => part._tag === "Data" && isForCall(part.data))
-  if (isForCalls && (approvals.length === 0 || asks.length > 0)) {
-    return Result.all(
-      message.parts.flatMap((part, index) => (part._tag === "Data" ? [read(part.data, index, asks)] : []))
-    )
+  if (isForCalls && (approvals.length === 0 || asks.length > 0)) return readAll(message, asks)
+  if (approvals.length > 0 || asks.length === 0) return undefined
+  const text = textsOf(message).join("\n\n")
+  const said: Said = { entry: { type: "text", text, when: "boundary", else: "ask" }, path: "message.parts" }
+  const isPlain = message.parts.every(({ _tag }) => _tag !== "Data")
+  const asked = isPlain ? asks.find(({ kind }) => kind === "answer") : undefined
+  if (asked !== undefined) {
+    const { round, task_id } = asked
+    return Result.succeed([{ ...said, entry: { type: "answer", task_id, round, text }, asked }])
   }
-  const texts = textsOf(message)
-  if (approvals.length > 0 || asks.length === 0 || texts.length === 0) return undefined
-  const text = texts.join("\n\n")
-  const asked = asks.find(({ kind }) => kind === "answer")
-  const entry: NewEntry =
-    asked === undefined
-      ? { type: "text", text, when: "boundary", else: "ask" }
-      : { type: "answer", task_id: asked.task_id, round: asked.round, text }
-  return Result.succeed([{ entry, path: "message.parts", ...(asked !== undefined && { asked }) }])
+  const wrong = message.parts.flatMap((part, index) =>
+    part._tag === "Data" && !isForCall(part.data)
+      ? [{ path: `message.parts[${index}].data.task_id`, message: named }]
+      : []
+  )
+  if (wrong.length > 0) return Result.fail(invalidParams(wrong))
+  // In front of the results: the plan cannot go on without them.
+  return Result.map(readAll(message, asks), (read) => (text === "" ? read : [said, ...read]))
 }
+
+const named = "Expected the task_id of a call that waits"
+
+const readAll = ({ parts }: SentMessage, asks: ReadonlyArray<Asked>): Result.Result<ReadonlyArray<Said>, A2aError> =>
+  Result.all(parts.flatMap((part, index) => (part._tag === "Data" ? [read(part.data, index, asks)] : [])))
 
 /** Says to the plan what the message answers, each part once however often the message comes, and gives the task as it is behind that. Undefined if the message answers nothing. */
 export const answer = Effect.fnUntraced(function* (services: Senders, opened: OpenTask, message: SentMessage) {

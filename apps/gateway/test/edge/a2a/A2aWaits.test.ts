@@ -39,13 +39,18 @@ describe.each(Object.entries(clients))("a plan of the client of A2A %s", (_, con
       assert.lengthOf(ids, 2)
       assert.match(waiting.said, /"kind":"result"/)
       assert.deepInclude(yield* Effect.promise(() => client.get(waiting.id)), { state: "input-required" })
-      const refused = yield* Effect.promise(() =>
-        client.send({ data: { task_id: ids[0], content: "red" }, taskId: waiting.id }).then(
-          () => false,
-          () => true
+      for (const data of [
+        { task_id: ids[0], content: "red" },
+        { taskId: ids[0], content: { color: "red" } }
+      ]) {
+        const refused = yield* Effect.promise(() =>
+          client.send({ data, taskId: waiting.id }).then(
+            () => false,
+            () => true
+          )
         )
-      )
-      assert.isTrue(refused)
+        assert.isTrue(refused)
+      }
       const first = { task_id: ids[0], content: { color: "red" } }
       const half = yield* Effect.promise(() => client.send({ data: first, taskId: waiting.id }))
       assert.strictEqual(half.state, "input-required")
@@ -66,10 +71,10 @@ describe.each(Object.entries(clients))("a plan of the client of A2A %s", (_, con
       assert.deepInclude(told, { id: waiting.id, state: "input-required" })
       const [id] = idsIn(waiting.said)
       const result = { task_id: id, content: { color: "red" } }
-      const events = yield* readOut(client.stream({ data: result, taskId: waiting.id }))
+      const events = yield* readOut(client.stream({ text: "As you see", data: result, taskId: waiting.id }))
       assert.deepInclude(events.at(-1), { kind: "status", state: "completed" })
       const inbox = yield* inboxOf(url, waiting.id)
-      assert.match(inbox, /"type":"text"[^]*"state":"taken"[^]*"type":"result"[^]*"state":"taken"/)
+      assert.match(inbox, /("type":"text"[^}]*"state":"taken"[^]*){2}"type":"result"[^}]*"state":"taken"/)
     })
   )
 
