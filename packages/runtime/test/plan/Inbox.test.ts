@@ -160,6 +160,26 @@ describe("a text for a running plan", () => {
     )
   )
 
+  it.effect("is named as untaken by the tenth plan in a row that a text has begun", () =>
+    Effect.gen(function* () {
+      const { plan_id } = yield* ask({ preferences: { max_steps: 1 } })
+      let last = plan_id
+      for (let plan = 0; plan <= 10; plan++) {
+        yield* pass("1 second")
+        const { entry_id } = yield* tell(last, text(`text ${plan}`))
+        yield* pass("2 seconds")
+        const [entry] = yield* entriesOf(last)
+        assert.strictEqual(entry?.entry_id, entry_id)
+        assert.strictEqual(entry?.state, plan < 10 ? "moved" : "untaken")
+        last = entry?.moved_to ?? last
+      }
+      assert.lengthOf((yield* (yield* Plans).list(anonymous, {}, { limit: 20 })).items, 11)
+    }).pipe(
+      Effect.provide(layer({ script: Array.from({ length: 11 }, () => [wait("3 seconds"), say("answer")]) })),
+      Effect.scoped
+    )
+  )
+
   it.effect("is named as untaken by a plan that is cancelled or fails", () =>
     Effect.gen(function* () {
       const { plan_id, reader } = yield* ask()
