@@ -169,7 +169,7 @@ export type PlanChange =
     }
   /**
    * Comes with the intent of the call: the effect of this key is the call's, if no other call of the owner has it. One that did nothing, that is
-   * kept no longer, or that this one `follows` gives it up. `claimOf` tells who has it then.
+   * kept no longer, or that this one `follows` and that is not done gives it up. `claimOf` tells who has it then.
    */
   | ({ readonly _tag: "EffectClaimed"; readonly follows: TaskId | null } & NewClaim)
   /** What is known of the effect of this call from now on, if it has one. */

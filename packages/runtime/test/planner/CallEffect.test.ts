@@ -184,6 +184,31 @@ describe("a call that has an effect", () => {
     )
   })
 
+  it.effect("is not made once somebody has said that it was done, though somebody else approves it then", () => {
+    const { paid, ...rest } = counting("hangs")
+    return within(
+      { paid, ...rest },
+      [[pay("7")], [say("done")], [pay("7")], [pay("7")], [say("done")], [say("done")]],
+      Effect.gen(function* () {
+        const before = yield* timeOut
+        const [one, other] = [yield* run(), yield* run()]
+        yield* pass("1 second")
+        const asked = (yield* (yield* Plans).approvals(anonymous, { limit: 10 })).items
+        const decideIn = (plan_id: PlanId, decision: "approve" | "reject") =>
+          decide(plan_id, asked.find((wait) => wait.plan_id === plan_id)?.task_id ?? noCall(), decision)
+        yield* decideIn(one.plan_id, "reject")
+        yield* pass("1 second")
+        yield* decideIn(other.plan_id, "approve")
+        yield* pass("1 second")
+        assert.deepInclude(single(yield* Fiber.join(other.reader), "task.finished"), {
+          state: "completed",
+          repeat_of: before
+        })
+        assert.lengthOf(paid, 1)
+      })
+    )
+  })
+
   it.effect("is rejected where nobody may be asked", () => {
     const { paid, ...rest } = counting("hangs")
     return within(

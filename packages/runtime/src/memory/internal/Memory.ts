@@ -126,7 +126,8 @@ export class Memory {
   ): void {
     const id = nameOf(owner, key)
     const held = this.effects.get(id)
-    const isFree = held === undefined || held.state === "none" || held.expires_at <= at || held.task_id === follows
+    const isFollowed = held?.task_id === follows && held.state !== "done"
+    const isFree = held === undefined || held.state === "none" || held.expires_at <= at || isFollowed
     const { plan_id } = plan
     if (isFree) this.effects.set(id, { owner, tool, task_id, plan_id, at, state: "running", expires_at })
   }

@@ -359,7 +359,11 @@ const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased, u
 export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   const merged = batch.map((commit) => ({ commit, ...merge(commit) }))
   const tasks = merged.flatMap(({ tasks }) => tasks)
-  const followed = new Set(merged.flatMap(({ claims }) => claims.map(({ follows }) => follows)))
+  const effects = merged.flatMap(({ effects }) => effects)
+  const done = new Set(effects.flatMap(({ state, task_id }) => (state === "done" ? [task_id] : [])))
+  // What was done is not done again, whoever has approved it in doubt.
+  const claims = merged.flatMap(({ claims }) => claims).filter(({ follows }) => follows === null || !done.has(follows))
+  const followed = new Set(claims.map(({ follows }) => follows))
   const isNew = ({ started_at }: TaskRow) => started_at !== undefined
   return {
     guards: merged.map(({ commit, ...rows }) => guardOf(commit, rows)),
@@ -375,9 +379,9 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
     waits: merged.flatMap(({ waits }) => waits),
     entries: merged.flatMap(({ entries }) => entries),
     ended: merged.flatMap(({ ended }) => ended),
-    claims: merged.flatMap(({ claims }) => claims),
+    claims,
     // A call that follows another one takes its row over.
-    effects: merged.flatMap(({ effects }) => effects).filter(({ task_id }) => !followed.has(task_id)),
+    effects: effects.filter(({ task_id }) => !followed.has(task_id)),
     told: batch.flatMap(toldOf).map((row, position) => ({ ...row, position }))
   }
 }

@@ -255,12 +255,12 @@ const claimEffects = (sql: Sql, { claims }: BatchRows) => sql`claimed_effects as
   join fresh f on f.plan_id = c.plan_id
   join plans p on p.id = f.plan_id
   left join effects e on e.owner = p.owner and e.key = c.key
-  where e.key is null or e.state = 'none' or e.expires_at <= c.claimed_at or e.task_id = c.follows
+  where e.key is null or e.state = 'none' or e.expires_at <= c.claimed_at or (e.task_id = c.follows and e.state <> 'done')
   order by p.owner, c.key, c.follows nulls last
   on conflict (owner, key) do update set
     (task_id, plan_id, tool, state, claimed_at, expires_at, follows) =
       (excluded.task_id, excluded.plan_id, excluded.tool, excluded.state, excluded.claimed_at, excluded.expires_at, excluded.follows)
-  where e.state = 'none' or e.expires_at <= excluded.claimed_at or e.task_id = excluded.follows
+  where e.state = 'none' or e.expires_at <= excluded.claimed_at or (e.task_id = excluded.follows and e.state <> 'done')
 )`
 
 const endEffects = (sql: Sql, { effects }: BatchRows) => sql`ended_effects as (

@@ -207,6 +207,27 @@ export const effectCases: ReadonlyArray<StoreCase> = [
   },
   {
     title:
+      "gives no effect that is known to be done to a call that follows the one that has it, nor in the batch that says so",
+    test: Effect.gen(function* () {
+      const owner = yield* Given.newOwner
+      const first = yield* claim(owner, "a")
+      yield* Given.write(first.held, finished(first.task_id, "done"), [Given.row(3, "task.finished")])
+      yield* claim(owner, "a", { follows: first.task_id })
+      assert.deepEqual(yield* holderOf(owner, "a"), { state: "done", task_id: first.task_id })
+      const second = yield* claim(owner, "b")
+      yield* Given.write(second.held, finished(second.task_id, "unknown"), [Given.row(3, "task.finished")])
+      const next = yield* Given.createHeld({ owner })
+      const done: PlanChange = { _tag: "EffectEnded", task_id: second.task_id, state: "done" }
+      const claiming = claimed(yield* Given.newTask, "b", { follows: second.task_id })
+      yield* (yield* PlanStore).commit([
+        Given.commitOf(second.held, [done], [Given.row(4, "step")]),
+        Given.commitOf(next, claiming, [Given.row(2, "task.started")])
+      ])
+      assert.deepEqual(yield* holderOf(owner, "b"), { state: "done", task_id: second.task_id })
+    })
+  },
+  {
+    title:
       "keeps an effect when its session is deleted, without what it returned, and forgets it when its time is over",
     test: Effect.gen(function* () {
       const owner = yield* Given.newOwner
