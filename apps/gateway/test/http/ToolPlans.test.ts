@@ -94,6 +94,35 @@ describe("tools that the client runs", () => {
     })
   )
 
+  it.live("with an effect are not said to have failed where their result is none, and are made once", () =>
+    Effect.gen(function* () {
+      const { url } = yield* picks(3, 3)
+      const refused = Promise.withResolvers<void>()
+      let runs = 0
+      const pay = () => {
+        runs++
+        return { color: 7 }
+      }
+      const effect = { key: ["/among"], scope: "caller" } as const
+      const bowline = createBowline({
+        baseUrl: url,
+        fetch: async (input, init) => {
+          const answer = await fetch(input, init)
+          if (urlOf(input).endsWith("/inbox") && answer.status === 400) refused.resolve()
+          return answer
+        }
+      })
+      const plan = bowline.plan(request({ pick: { schema, output, effect, run: pay } }))
+      const result = plan.result()
+      yield* run(() => refused.promise)
+      const [one] = yield* run(() => all(bowline.waiting.list({ kind: "result" })))
+      const entry = { type: "result", task_id: one?.task_id ?? "", content: { color: "red" } } as const
+      yield* run(async () => bowline.inbox.send(await plan.planId, entry))
+      assert.match((yield* run(() => result)).text, /red[^]*red[^]*It was not done again/)
+      assert.strictEqual(runs, 1)
+    })
+  )
+
   it.live("are found again in a second process, which runs what waits and nothing that has a result", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) =>

@@ -25,13 +25,14 @@ export interface ToolBowline extends Omit<Bowline, "plan" | "attach"> {
 }
 
 const toWire = (tools: ClientTools): NonNullable<PlanRequest["tools"]> =>
-  Object.entries(tools).map(([name, { approval, description, output, schema, wait_timeout_ms }]) => ({
+  Object.entries(tools).map(([name, { approval, description, effect, output, schema, wait_timeout_ms }]) => ({
     name,
     input_schema: schema,
     ...(description !== undefined && { description }),
     ...(output !== undefined && { output_schema: output }),
     ...(approval !== undefined && { approval }),
-    ...(wait_timeout_ms !== undefined && { wait_timeout_ms })
+    ...(wait_timeout_ms !== undefined && { wait_timeout_ms }),
+    ...(effect !== undefined && { effect })
   }))
 
 /**

@@ -3,7 +3,7 @@ import { reasonOf } from "../BowlineError.ts"
 import { sleep } from "../Clock.ts"
 import { mayPass, type System, toError } from "../Requests.ts"
 import type { NewEntry } from "../InboxWire.ts"
-import type { Json, PlanFrame } from "../Wire.ts"
+import type { Json, PlanFrame, ToolEffect } from "../Wire.ts"
 
 /** What a tool gets beside its input. */
 export interface ToolCall {
@@ -22,6 +22,8 @@ export interface ClientTool {
   readonly output?: { readonly [key: string]: Json } | undefined
   readonly approval?: "never" | "always" | undefined
   readonly wait_timeout_ms?: number | undefined
+  /** What must not be done twice: then it throws only if it has done nothing. */
+  readonly effect?: ToolEffect | undefined
   /** The result is any JSON. What it throws, the model is told: the call has failed. */
   run(input: { readonly [key: string]: Json }, call: ToolCall): unknown
 }
@@ -47,7 +49,7 @@ const failed = (task_id: string, error: unknown): ResultEntry => ({
  * Runs the calls of a plan that wait for these tools, each one once in this process, until `life` ends. `isFresh`: nobody but this process can
  * have given a result yet. Else it is asked what still waits before something runs.
  *
- *     waiting ──▶ run ──▶ result stored        400, 413: the model is told that the result is none
+ *     waiting ──▶ run ──▶ result stored        400, 413: the model is told that the result is none, and waits on where the tool has an effect
  *                  │
  *                  └──▶ aborted: the call has ended elsewhere, or the plan is over
  */
@@ -101,8 +103,8 @@ export const makeToolRuns = (
       await send(entry)
     } catch (error) {
       const { status } = toError(error)
-      // The result is none: too large, or another one than the tool has promised. Whatever waited waits on.
-      if (status === 400 || status === 413) await send(failed(taskId, error))
+      // The result is none: too large, or another one than the tool has promised. Whatever waited waits on: what the tool has done is not said to have failed.
+      if ((status === 400 || status === 413) && tool.effect === undefined) await send(failed(taskId, error))
     }
   }
 
