@@ -93,7 +93,9 @@ export class UiFold<Event> {
       ...this.#begin(head),
       ...(this.#step === undefined ? [] : this.#dialect.startStep(this.#step)),
       ...Array.from(this.#waiting.values()).flatMap((call) => [...this.#show(call), ...this.#dialect.request(call)]),
-      ...Array.from(this.#running.values()).flatMap(({ started }) => this.#showStarted(started))
+      ...Array.from(this.#running.values()).flatMap(({ started }) =>
+        this.#given.has(started.task_id) ? [] : this.#showStarted(started)
+      )
     ]
   }
 

@@ -1,10 +1,12 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Waiting } from "@bowline/domain/plan/Inbox"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { formatPath } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
-import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { type EntryKey, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Option, Schema } from "effect"
 import { invalid } from "../../http/Refusals.ts"
@@ -35,6 +37,8 @@ export interface Brought {
 export interface Resuming {
   readonly isAgain?: boolean
   readonly of?: PlanId | undefined
+  /** The key of what the user says besides. Where it is given, a plan that waits for none of the results is not resumed: the user asks it, or another one. */
+  readonly keyIn?: ((plan: PlanId) => Effect.Effect<EntryKey, StorageError>) | undefined
   /** What is wrong with the tools, under the names of the body. */
   readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
 }
@@ -64,7 +68,7 @@ export const make = Effect.gen(function* () {
     caller: CallerName,
     plan: PlanId,
     { results, texts, tools }: Brought,
-    renamed: Resuming["renamed"]
+    { keyIn, renamed }: Pick<Resuming, "keyIn" | "renamed">
   ) {
     const by = { caller, isAdmin: false }
     // In one order, so that of two requests at once one is refused as a whole.
@@ -77,7 +81,8 @@ export const make = Effect.gen(function* () {
     }
     // First: the plan cannot go on without them. A request that comes again brings the same texts.
     for (const [index, { text }] of texts.filter(({ text }) => text.trim() !== "").entries()) {
-      yield* inbox.accept(by, plan, { type: "text", text, when: "boundary", else: "ask" }, `${calls} ${index} ${text}`)
+      const key = keyIn === undefined ? `${calls} ${index} ${text}` : yield* keyIn(plan)
+      yield* inbox.accept(by, plan, { type: "text", text, when: "boundary", else: "ask" }, key)
     }
     for (const [index, { path, ...result }] of sorted.entries()) {
       // The plan goes on with the last one.
@@ -99,8 +104,7 @@ export const make = Effect.gen(function* () {
   })
 
   /** Refuses some of the results that the plan waits for without the others, or its calls without any. */
-  const expectAll = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, { calls, path, results }: Brought) {
-    const { items } = yield* inbox.waiting(caller, { kind: "result", plan }, { limit: 1_000 })
+  const expectAll = Effect.fnUntraced(function* (items: ReadonlyArray<Waiting>, { calls, path, results }: Brought) {
     const given = new Set(results.map(({ task_id }) => task_id))
     const missing = items.filter(({ task_id }) => !given.has(task_id))
     const isOfOthers = missing.length === items.length && !missing.some(({ task_id }) => calls?.includes(task_id))
@@ -117,16 +121,19 @@ export const make = Effect.gen(function* () {
      * names the plan (`of`), it is no other one.
      */
     resume: Effect.fnUntraced(
-      function* (caller: CallerName, brought: Brought, { isAgain = false, of, renamed }: Resuming) {
+      function* (caller: CallerName, brought: Brought, { isAgain = false, keyIn, of, renamed }: Resuming) {
         const { calls = [], results } = brought
         const plan = yield* find(caller, results.length === 0 ? calls : results.map(({ task_id }) => task_id))
         if (plan === undefined || (of ?? plan) !== plan) return undefined
         const stored = yield* plans.get(caller, plan)
         const isOver = isSettled(stored)
-        yield* expectAll(caller, plan, brought)
+        const { items } = yield* inbox.waiting(caller, { kind: "result", plan }, { limit: 1_000 })
+        const waits = items.some((wait) => results.some(({ task_id }) => task_id === wait.task_id))
+        if (keyIn !== undefined && !waits) return undefined
+        yield* expectAll(items, brought)
         if (results.length === 0) return undefined
         if (isOver && (!isAgain || stored.error?.reason === "disconnect")) return undefined
-        yield* give(caller, plan, isOver ? { ...brought, texts: [] } : brought, renamed)
+        yield* give(caller, plan, isOver ? { ...brought, texts: [] } : brought, { keyIn, renamed })
         return stored
       },
       // It ends, or is deleted, at this instant.

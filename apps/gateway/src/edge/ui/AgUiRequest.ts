@@ -161,16 +161,22 @@ const toolsOf = (tools: typeof Body.Type.tools): ReadonlyArray<ClientTool> =>
     input_schema: parameters ?? { type: "object" }
   }))
 
-/** The results of the calls that the client has made itself: its last messages. */
-const broughtBy = (messages: ReadonlyArray<Message>, tools: UiRequest["tools"]): Brought | undefined => {
-  const from = messages.findLastIndex(({ role }) => role !== "tool") + 1
+/** The results of the calls that the client has made itself: its last messages, but for what the user says behind them. */
+const broughtBy = (
+  messages: ReadonlyArray<Message>,
+  said: ReadonlyArray<Said>,
+  tools: UiRequest["tools"]
+): Brought | undefined => {
+  const until = messages.findLastIndex(({ role }) => role !== "user") + 1
+  const from = messages.slice(0, until).findLastIndex(({ role }) => role !== "tool") + 1
   return bring(
-    messages.slice(from).map((message, index) => ({
+    messages.slice(from, until).map((message, index) => ({
       path: `messages[${from + index}].content`,
       task_id: message.toolCallId ?? "",
       content: textOf(message),
       ...(message.error !== undefined && { is_error: true })
     })),
+    said.slice(until),
     tools
   )
 }
@@ -215,14 +221,15 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<A
   const decided = (resume ?? []).map(toDecided)
   const asks = messages.at(-1)?.role === "user"
   const ofPage = tools == null ? undefined : toolsOf(tools)
-  const brought = broughtBy(messages, ofPage)
+  const said = messages.map(toSaid)
+  const isOpen = leavesOpen(messages)
+  const brought = isOpen ? undefined : broughtBy(messages, said, ofPage)
   const common = { session, tools: ofPage, renamed, decided, brought, runId, messages, named: namedIn(own) }
   // The question that an answer belongs to may be the last message as well.
   if (brought === undefined && decided.some(({ isCancelled }) => !isCancelled))
     return Result.succeed({ ...common, request: undefined })
   if (!asks && brought === undefined)
     return decided.length > 0 ? Result.succeed({ ...common, request: undefined }) : Result.fail([noQuestion])
-  const said = messages.map(toSaid)
   const told = (context ?? []).map(({ description, value }) => `${description}: ${value}`)
   const interrupts = decided.length > 0
   const plan = toPlan({
@@ -232,7 +239,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<A
     renamed,
     tools: ofPage ?? [],
     context: told,
-    interrupts: interrupts || leavesOpen(messages)
+    interrupts: interrupts || isOpen
   })
   return Result.map(plan, (asked): AgUiRequest => ({ ...common, ...asked }))
 }

@@ -113,8 +113,13 @@ const readDecided = (message: Message, index: number): Result.Result<ReadonlyArr
     : Result.succeed(read.flatMap((one) => (Result.isSuccess(one) ? [one.success] : [])))
 }
 
-/** The results of the calls that the client has made itself: those of the last step. */
-const broughtBy = ({ parts }: Message, index: number, tools: UiRequest["tools"]): Brought | undefined => {
+/** The results of the calls that the client has made itself: those of the last step of this message. The user says the `texts` behind it. */
+const broughtBy = (
+  { parts }: Message,
+  index: number,
+  texts: Brought["texts"],
+  tools: UiRequest["tools"]
+): Brought | undefined => {
   const from = parts.findLastIndex(({ type }) => type === "step-start") + 1
   return bring(
     parts.slice(from).flatMap((part, at) => {
@@ -124,6 +129,7 @@ const broughtBy = ({ parts }: Message, index: number, tools: UiRequest["tools"])
       if (state === "output-available") return [{ ...call, content: output ?? null }]
       return state === "output-error" ? [{ ...call, content: errorText ?? "", is_error: true }] : []
     }),
+    texts,
     tools
   )
 }
@@ -158,7 +164,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<U
   const told = { session, options: options.success, renamed, tools: tools ?? [] }
   if (last.role !== "user") {
     const decided = last.role === "assistant" ? readDecided(last, messages.length - 1) : Result.succeed([])
-    const brought = last.role === "assistant" ? broughtBy(last, messages.length - 1, tools) : undefined
+    const brought = last.role === "assistant" ? broughtBy(last, messages.length - 1, [], tools) : undefined
     return Result.flatMap(decided, (decided) => {
       if ((decided.length === 0 && brought === undefined) || trigger === "regenerate-message") {
         return Result.fail([noQuestion])
@@ -171,11 +177,8 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<U
   }
   const interrupts = leavesOpen(messages)
   const plan = toPlan({ ...told, said, interrupts })
-  return Result.map(plan, (asked): UiChatRequest => ({
-    ...common,
-    ...asked,
-    decided: [],
-    brought: undefined,
-    isAgain
-  }))
+  const before = messages.at(-2)
+  const brings = before?.role === "assistant" && !interrupts && !isAgain
+  const brought = brings ? broughtBy(before, messages.length - 2, said.slice(-1), tools) : undefined
+  return Result.map(plan, (asked): UiChatRequest => ({ ...common, ...asked, decided: [], brought, isAgain }))
 }

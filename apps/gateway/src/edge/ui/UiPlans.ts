@@ -74,6 +74,9 @@ export const make = Effect.gen(function* () {
 
   return {
     runningIn,
+    /** The key of what a person says to the plan beside the results that it waits for: it begins a leg. */
+    keyIn: (caller: CallerName) => (plan: PlanId) =>
+      Effect.map(legs.nextKey(caller, plan), (key) => ({ ofCaller: key })),
     /** Passes the decisions on. Returns the plan that they are about, and its calls. */
     decide: Effect.fnUntraced(function* (caller: CallerName, { decided, session }: UiRequest) {
       const all = decided.length === 0 ? [] : yield* plansOf(caller, session)

@@ -129,12 +129,13 @@ const isTaskId = Schema.is(TaskId)
 /** Results as they are brought to a plan: undefined if one is of a call that the gateway cannot have made. */
 export const bring = (
   results: ReadonlyArray<Omit<GivenResult, "task_id"> & { readonly task_id: string }>,
+  texts: Brought["texts"],
   tools: UiRequest["tools"]
 ): Brought | undefined => {
   const known = results.flatMap(({ task_id, ...result }) => (isTaskId(task_id) ? [{ ...result, task_id }] : []))
   return known.length === 0 || known.length < results.length
     ? undefined
-    : { path: "messages", results: known, texts: [], tools }
+    : { path: "messages", results: known, texts, tools }
 }
 
 /** The conversation with its last question at the end: for a plan that takes the place of one that is over. */

@@ -34,6 +34,10 @@ const nothingWaits = invalid([
   { path: "resume", message: "Nothing waits for an answer any more: ask with the user's message as the last one" }
 ])
 
+/** What the answer shows: the newest leg from where the user has said something behind the results, else behind these alone. */
+const legOf = ({ brought }: UiRequest, { entry, until }: Leg): Leg =>
+  brought === undefined || brought.texts.length === 0 ? { until } : { entry, until }
+
 /** What UI libraries ask: the AI SDK's `useChat`, and clients of AG-UI. */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -90,7 +94,8 @@ export const layer = HttpApiBuilder.group(
     const bring = Effect.fnUntraced(function* (caller: CallerName, asked: UiRequest) {
       const { calls, plan } = yield* ui.decide(caller, asked)
       const { brought } = asked
-      const resumed = brought && (yield* results.resume(caller, brought, asked))
+      const keyIn = brought === undefined || brought.texts.length === 0 ? undefined : ui.keyIn(caller)
+      const resumed = brought && (yield* results.resume(caller, brought, { renamed: asked.renamed, keyIn }))
       if (resumed === undefined) return { calls, plan, given: none }
       const given: ReadonlySet<string> = new Set((brought?.results ?? []).map(({ task_id }) => task_id))
       return { calls, plan: resumed.plan_id, given }
@@ -121,8 +126,8 @@ export const layer = HttpApiBuilder.group(
           }
           if (plan === undefined) return yield* Effect.die("The request neither asks nor decides")
           const { leg, plan: reading } = yield* readAgain(caller, plan)
-          const behind = { decided: calls, given, until: leg.until }
-          const { files, fold } = chunksOf(caller, behind, messageId)
+          const behind = { ...legOf(asked, leg), decided: calls, given }
+          const { files, fold } = chunksOf(caller, behind, behind.entry ?? messageId)
           return respond({ caller, request }, reading, chunks, fold, calls, files)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
@@ -167,7 +172,7 @@ export const layer = HttpApiBuilder.group(
           const run = { threadId: session, runId, messages }
           if ((question === undefined || given.size > 0) && plan !== undefined) {
             const { leg, plan: reading } = yield* readAgain(caller, plan)
-            const behind = { decided: calls, given, until: leg.until }
+            const behind = { ...legOf(asked, leg), decided: calls, given }
             return respond({ caller, request }, reading, events, AgUiEvents.make(run, behind), calls)
           }
           if (question === undefined) return yield* nothingWaits

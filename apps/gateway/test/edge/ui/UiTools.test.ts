@@ -72,6 +72,38 @@ describe("tools of a page", () => {
     })
   )
 
+  it.live("give their results beside what the user says, which the plan hears, and are called once", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(({ messages }) =>
+        messages.some(({ role }) => role === "tool")
+          ? [say(JSON.stringify(messages))]
+          : [callTool("pick", { among: 3 })]
+      )
+      const picked: Array<string> = []
+      const chat = open(url, { body: { tools }, onToolCall: ({ toolCall }) => void picked.push(toolCall.toolCallId) })
+      yield* ask(chat)
+      yield* Effect.promise(async () =>
+        chat.addToolOutput({ tool: "pick", toolCallId: picked[0] ?? "", output: "red" })
+      )
+      yield* ask(chat, "Not pink?")
+      assert.match(lastOf(chat).join(), /^text: [^]*red[^]*Not pink\?/)
+      assert.lengthOf(new Set(chat.messages.map(({ id }) => id)), 4)
+      assert.lengthOf(picked, 1)
+
+      const agent = new HttpAgent({ url: `${url}/agui`, threadId: "thread" })
+      const mine = [{ name: "pick", description: "Lets the person choose", parameters: schema }]
+      agent.addMessage({ id: "q", role: "user", content: "Which one?" })
+      yield* Effect.promise(() => agent.runAgent({ tools: mine }))
+      const [call] = agent.messages.flatMap((one) => (one.role === "assistant" ? (one.toolCalls ?? []) : []))
+      agent.addMessage({ id: "result", role: "tool", toolCallId: call?.id ?? "", content: "red" })
+      agent.addMessage({ id: "more", role: "user", content: "Not pink?" })
+      yield* Effect.promise(() => agent.runAgent({ tools: mine }))
+      const last = agent.messages.at(-1)
+      assert.match(last?.role === "assistant" ? (last.content ?? "") : "", /red[^]*Not pink\?/)
+      assert.deepStrictEqual(yield* plansOf(url), ["completed", "completed"])
+    })
+  )
+
   it.live("have all to be answered, and are history where their plan is over", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* start((asked) =>
