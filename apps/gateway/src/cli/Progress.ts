@@ -27,8 +27,10 @@ export const describe = (frame: PlanFrame, view: PlanView): string | undefined =
       return `${state === "completed" ? "✓" : "✗"} ${tool} ${ended} (${lasted(duration_ms)})`
     }
     case "approval.requested": {
-      const { expires_at, input, tool } = frame.data
-      return `? ${tool} waits for an approval until ${expires_at}: ${toJson(input)}`
+      const { data = null, expires_at, input, tool, why } = frame.data
+      const before =
+        why === "maybe_done" ? `. An earlier call may have done the same, approve if it has not: ${toJson(data)}` : ""
+      return `? ${tool} waits for an approval until ${expires_at}: ${toJson(input)}${before}`
     }
     case "approval.resolved": {
       const { by, decision, note } = frame.data

@@ -14,7 +14,7 @@ const columns: ReadonlyArray<TextTable.Column<Waiting>> = [
   ["TOOL", ({ tool }) => tool],
   ["SINCE", ({ since }) => ({ at: since })],
   ["EXPIRES", ({ expires_at }) => ({ at: expires_at })],
-  ["WHAT", ({ input, message }) => message ?? toJson(input)]
+  ["WHAT", ({ input, message, why }) => `${why === "maybe_done" ? "may be done: " : ""}${message ?? toJson(input)}`]
 ]
 
 /** Lists what waits for somebody. */

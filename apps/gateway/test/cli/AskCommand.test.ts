@@ -196,7 +196,8 @@ describe("bowline ask", () => {
     Effect.gen(function* () {
       const network = yield* Network
       const task_id = "00000000-0000-4000-8000-000000000003"
-      const asked = { task_id, tool: "pay", input: { to: "\u001b[2J" }, expires_at: "soon", why: "always" }
+      const call = { task_id, tool: "pay", input: { to: "\u001b[2J" } }
+      const asked = { ...call, expires_at: "soon", why: "maybe_done", data: { at } }
       const final = {
         stop_reason: "stop",
         text: "a\u001b[2J",
@@ -221,7 +222,8 @@ describe("bowline ask", () => {
       const { code, stderr, stdout } = yield* (yield* bowline(["ask", "What?"], environment)).ended
       assert.deepStrictEqual([code, stdout], [0, "a\u001b[2J\n"])
       assert.deepStrictEqual(stderr.split("\n"), [
-        String.raw`? pay waits for an approval until soon: {"to":"\u001b[2J"}`,
+        String.raw`? pay waits for an approval until soon: {"to":"\u001b[2J"}. ` +
+          `An earlier call may have done the same, approve if it has not: {"at":"${at}"}`,
         `  approve, or --reject: bowline answer plan_00000000-0000-4000-8000-000000000001 ${task_id} --approve`,
         ""
       ])
