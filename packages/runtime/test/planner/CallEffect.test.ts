@@ -1,6 +1,5 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { Auth, PeerError, type PeerErrorReason, Unreachable } from "@bowline/domain/peer/PeerError"
 import { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
@@ -11,10 +10,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Layer, Result } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
 import { keyOf } from "../../src/planner/CallEffect.ts"
-import { McpClient, type McpConnection, type McpResult } from "../../src/remote/McpClient.ts"
 import { bob } from "../plan/Bob.ts"
 import { bank, checks, counting, pay, schema } from "./CountingBank.ts"
-import * as Weather from "./Weather.ts"
 
 const run = Effect.fnUntraced(function* (body: object = {}) {
   const { frames, plan_id } = yield* post({ question: "?", agents: [bank], ...body })
@@ -60,14 +57,6 @@ const timeOut = Effect.gen(function* () {
 })
 
 const byArguments = { key: "arguments", scope: "caller" } as const
-
-type Ended = ReturnType<McpConnection["call"]>
-
-const said = (state: McpResult["state"]): Ended => Effect.succeed({ state, text: state, structured: undefined })
-const kept = (reason: PeerErrorReason, more: { readonly isTaken?: boolean } = {}): Ended =>
-  Effect.fail(new PeerError({ reason, ...more }))
-const refused = (more: { readonly isTaken?: boolean } = {}): Ended =>
-  kept(new Unreachable({ message: "The connection failed", code: "ECONNREFUSED" }), more)
 
 describe("a call that has an effect", () => {
   it.effect("is made once, and a later one of the same key is told what came of it", () => {
@@ -322,36 +311,6 @@ describe("a call that has an effect", () => {
         assert.lengthOf(bank.paid, 1)
       })
     )
-  })
-
-  it.effect.each([
-    { name: "was refused", end: refused(), next: "completed" },
-    { name: "lacked a token", end: kept(new Auth({ message: "BANK_TOKEN is not set" })), next: "completed" },
-    { name: "said that it failed", end: said("failed"), next: "completed" },
-    { name: "got a 401", end: kept(new Auth({ message: "The server answered 401", status: 401 })), next: "rejected" },
-    { name: "was taken, and its server refused a question", end: refused({ isTaken: true }), next: "rejected" },
-    { name: "was cancelled by its server", end: said("canceled"), next: "rejected" },
-    { name: "was asked something", end: said("input-required"), next: "rejected" }
-  ])("of an MCP server is $next where the one before $name", ({ end, next }) => {
-    const ends = [end, said("completed")]
-    const call: McpConnection["call"] = () => Effect.suspend(() => ends.shift() ?? noCall())
-    const connection: McpConnection = {
-      tools: Effect.succeed([Weather.toolNamed("pay")]),
-      hasChanged: Effect.succeed(false),
-      call
-    }
-    const mcp = Layer.succeed(McpClient, { connect: () => Effect.succeed(connection), servers: Effect.succeed([]) })
-    const script = [[callTool("weather_pay", { input: "7" })], [callTool("weather_pay", { input: "7" })], [say("done")]]
-    const body = {
-      ...Weather.weather({ effects: { pay: byArguments } }),
-      agents: [],
-      preferences: { approval: "never" }
-    }
-    return Effect.gen(function* () {
-      const { finished } = yield* finish(body)
-      assert.strictEqual(finished[1]?.state, next)
-      assert.strictEqual(finished[1]?.error?.code, next === "rejected" ? "effect_unknown" : undefined)
-    }).pipe(Effect.provide(layer({ script, mcp }).pipe(Layer.provide(checks))), Effect.scoped)
   })
 
   it.effect("has one idempotency key, whoever makes it again, and another one for another key", () => {
