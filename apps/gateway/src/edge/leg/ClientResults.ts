@@ -142,6 +142,11 @@ export const make = Effect.gen(function* () {
         EntryRefused: (refused) => (refused.code === "plan_over" ? Effect.undefined : Effect.fail(refused))
       })
     ),
+    /** Refuses to go on behind a plan that waits for results, without any of them: it would wait for as long as the plan does. */
+    expect: Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, path: string) {
+      const { items } = yield* inbox.waiting(caller, { kind: "result", plan }, { limit: 1_000 })
+      yield* expectAll(items, { path, results: [], calls: items.map(({ task_id }) => task_id), texts: [] })
+    }),
     /** Whether no call of the plan runs: one of them may not have told yet that it has begun. */
     isIdle: (caller: CallerName, plan: PlanId) =>
       plans.get(caller, plan).pipe(

@@ -81,6 +81,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
       const question = { ...request, ...PreviousResponse.sessionOf(previous) }
       // One that is not over has its history still before it: the response waits for it in its session.
       const follows = previous !== undefined && isSettled(previous) ? previous : undefined
+      if (previous !== undefined && follows === undefined) yield* results.expect(caller, previous.plan_id, "input")
       const following = { ...asked, follows, ignored: [...asked.ignored, ...ignored] }
       const reading = yield* start(caller, following, question, sent)
       return { ...reading, calls }

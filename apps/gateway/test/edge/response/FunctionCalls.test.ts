@@ -181,7 +181,7 @@ describe("functions of a client of Responses", () => {
 
   it.live("are refused by their own names", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([])
+      const { url } = yield* start(twice)
       const paramOf = (fields: object) =>
         Effect.map(
           post(`${url}/v1/responses`, { ...ask, ...fields }),
@@ -199,6 +199,9 @@ describe("functions of a client of Responses", () => {
         yield* paramOf({ input: [{ type: "function_call_output", call_id: "x", output: "y" }] }),
         "input"
       )
+      // Nothing follows a response before its calls have their results: it would wait for as long as they do.
+      const { id } = yield* create(url, ask)
+      assert.strictEqual(yield* paramOf({ previous_response_id: id, input: "And now?" }), "input")
     })
   )
 })
