@@ -29,6 +29,10 @@ const run = /[A-Za-z0-9+/=_-]{256,}/g
 const runTokens = 0.75
 const isEncoded = (found: string): boolean => new Set(found.slice(0, 256)).size > 24
 
+/** Ids of calls, plans and delimiters are drawn anew when a plan is replayed: each counts as most do, so that the plan is cut where it was. */
+const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
+const uuidTokens = 23
+
 /** Of a longer text only so many pieces are counted, and stand for all of it: counting blocks the event loop. */
 const longestText = 131_072
 const samples = 8
@@ -44,13 +48,18 @@ const countText = (text: string, count: CountTokens): number => {
     })
     return (counted.reduce((sum, tokens) => sum + tokens, 0) / (size * samples)) * text.length * margin
   }
-  let inRuns = 0
-  const words = text.replaceAll(run, (found) => {
-    if (!isEncoded(found)) return found
-    inRuns += found.length
-    return " "
-  })
-  return inRuns * runTokens + countPieces(words, count)
+  let known = 0
+  const words = text
+    .replaceAll(run, (found) => {
+      if (!isEncoded(found)) return found
+      known += found.length * runTokens
+      return " "
+    })
+    .replaceAll(uuid, () => {
+      known += uuidTokens
+      return " "
+    })
+  return known + countPieces(words, count)
 }
 
 const countPieces = (text: string, count: CountTokens): number => {

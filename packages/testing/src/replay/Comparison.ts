@@ -15,20 +15,33 @@ export interface Difference {
   readonly came: unknown
 }
 
-/** When something happened, how long it took, and what is drawn by chance: another run has others. Ids that are drawn have tokens. */
+/**
+ * When something happened, how long it took, and what is drawn by chance: another run has others. Ids that are drawn have tokens. Which credential is the next one, other plans decide, too.
+ */
 const ofRun = new Set(
-  "at plan_id session_id duration_ms delay_ms expires_at deadline_at wakes_at tokens_before tokens_after".split(" ")
+  "at plan_id session_id duration_ms delay_ms expires_at deadline_at wakes_at elapsed_ms tokens_before tokens_after estimated_tokens credential".split(
+    " "
+  )
 )
+/** Tokens are counted with ids, whose tokens are drawn. */
+const aboutTokens = /(?<=\babout )\d+(?= tokens\b)/g
 /** Ids of this run alone: they are told apart by their order. */
 const ids = new Set(["task_id", "entry_id", "repeat_of", "moved_to"])
 const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
+
+/** Somebody cancels at any instant: what the plan did then is chance. */
+const cancelled = ({ data, event }: ReplayedFrame): ReplayedFrame =>
+  event === "error" && data["reason"] === "cancelled"
+    ? { event, data: { ...data, message: "", stage: null } }
+    : { event, data }
 
 /** Frames of one run, without what no other run repeats. */
 class Shown {
   readonly #ordinals = new Map<string, number>()
 
   of(value: unknown, key = ""): unknown {
-    if (typeof value === "string") return ids.has(key) ? this.#ordinalOf(value) : value.replaceAll(uuid, "#")
+    if (typeof value === "string")
+      return ids.has(key) ? this.#ordinalOf(value) : value.replaceAll(uuid, "#").replaceAll(aboutTokens, "#")
     if (Array.isArray(value)) return value.map((one) => this.of(one, key))
     if (typeof value !== "object" || value === null) return value
     return Object.fromEntries(
@@ -77,8 +90,8 @@ export class Comparison {
     const expected = this.expected[this.came.length]
     this.came.push(frame)
     const [recorded, came] = [
-      expected === undefined ? null : { event: expected.event, data: this.#recorded.of(expected.data) },
-      { event: frame.event, data: this.#replayed.of(frame.data) }
+      expected === undefined ? null : this.#recorded.of(cancelled({ ...expected, data: { ...expected.data } })),
+      this.#replayed.of(cancelled(frame))
     ]
     if (JSON.stringify(recorded) !== JSON.stringify(came)) this.differ(frame.event, recorded, came)
     else if (expected !== undefined) this.#know(expected, frame)

@@ -85,7 +85,7 @@ const providersOf = (recording: PlanRecording, comparison: Comparison) => {
     const pieces = attempt.parts.map((part): Stream.Stream<ProviderPart> => {
       if (typeof part !== "number") {
         const isLate = part._tag === "Finished" || part._tag === "ToolCall" || part._tag === "UsageReported"
-        const wait = isLate && attempt.step > 0 ? comparison.before(end) : Effect.void
+        const wait = isLate && attempt.step > 0 ? comparison.before(own[shown] ?? end) : Effect.void
         return Stream.fromEffect(Effect.as(wait, part))
       }
       const indexes = own.slice(shown, (shown += part))

@@ -40,7 +40,14 @@ export type Replayed =
 const { fieldsOf } = RecordedWorld
 
 /** What a record does not have that this plan depended on; undefined if it can be run again. */
-const obstacleOf = ({ begins, frames, plan, texts, version }: PlanRecording): string | undefined => {
+const obstacleOf = ({ begins, calls, frames, ofEdge, plan, texts, version }: PlanRecording): string | undefined => {
+  const own = new Set<unknown>(calls.map(({ task_id }) => task_id))
+  const repeats = new Map(
+    frames.map(({ data }) => [
+      fieldsOf(data)["task_id"],
+      ofEdge.fork === undefined ? fieldsOf(data)["repeat_of"] : undefined
+    ])
+  )
   const [begin] = begins
   const end = frames.findLast(({ event }) => event === "final" || event === "error")
   if (begin === undefined) return `the version that has run it kept no record of it (exported by ${version})`
@@ -55,11 +62,47 @@ const obstacleOf = ({ begins, frames, plan, texts, version }: PlanRecording): st
   if (frames.some(({ data, event }) => event === "waiting" && fieldsOf(data)["kind"] !== "result")) {
     return "what its peers or servers have asked was answered, and answers are not in the record"
   }
+  const isOfOther = calls.some(
+    ({ error, task_id }) =>
+      error?.code === "effect_unknown" || (repeats.get(task_id) !== undefined && !own.has(repeats.get(task_id)))
+  )
+  if (plan.error?.code === "interrupted") return "the process that ran it died"
+  const [said, began] = ["inbox.accepted", "plan"].map((name) => frames.findIndex(({ event }) => event === name))
+  if (said !== undefined && began !== undefined && said >= 0 && said < began) {
+    return "something was said to it while it stood in the queue of its session"
+  }
+  if (isOfOther) return "another plan had the effect of one of its calls"
   const reason = fieldsOf(end.data)["reason"]
   if (reason === "shutdown" || reason === "superseded" || reason === "disconnect") {
     return `it was aborted from outside (${reason})`
   }
   return undefined
+}
+
+/** Whether calls side by side were not started in the order in which the model made them: what each of them waited for decided, by chance. */
+const startsOtherwise = ({ attempts, frames }: PlanRecording, step: number): boolean => {
+  const seen = new Set<unknown>()
+  let at = 0
+  const started = frames.flatMap(({ data, event }) => {
+    const { input, task_id, tool, ...fields } = fieldsOf(data)
+    if (event === "step") at = Number(fields["step"])
+    if (at !== step || (event !== "task.started" && event !== "approval.requested") || seen.has(task_id)) return []
+    seen.add(task_id)
+    return [`${String(tool)} ${JSON.stringify(input)}`]
+  })
+  const made = (attempts.findLast((attempt) => attempt.step === step)?.parts ?? []).flatMap((part) =>
+    typeof part === "object" && part._tag === "ToolCall" ? [`${part.name} ${compact(part.arguments)}`] : []
+  )
+  const places = started.map((call) => made.indexOf(call))
+  return places.some((place, index) => index > 0 && place >= 0 && place < Math.max(...places.slice(0, index)))
+}
+
+const compact = (text: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(text))
+  } catch {
+    return text
+  }
 }
 
 type Fields = Readonly<Record<string, unknown>>
@@ -172,11 +215,12 @@ const graphOf = (recording: PlanRecording, comparison: Comparison) => {
 }
 
 /** The session as the plan found it: a plan before it has left what it says. */
-const seed = Effect.fnUntraced(function* ({ begins, messages, plan }: PlanRecording) {
+const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: PlanRecording) {
   const [begin] = begins
   const before = messages.filter(({ plan_id }) => plan_id !== plan.plan_id)
   const summary = begin?.summary?.priors[0] ?? begin?.summary?.text ?? ""
-  if (before.length === 0 && summary === "") return undefined
+  const wasThere = frames.some(({ data, event }) => event === "session" && fieldsOf(data)["created"] === false)
+  if (before.length === 0 && summary === "" && !wasThere) return undefined
   const name = plan.external_session_id ?? ExternalSessionId.make("the session on record")
   const held = yield* Given.createHeld({
     owner: plan.caller,
@@ -245,7 +289,7 @@ const saying = Effect.fnUntraced(function* (
   if (last?.data["reason"] === "cancelled") {
     const ending = new Set(["task.finished", "usage", "error", "done", "approval.resolved"])
     const index = frames.findLastIndex(({ event }) => !ending.has(event)) + 1
-    acts.push([index, () => plans.cancel(caller, plan_id)])
+    acts.push([place(index), () => plans.cancel(caller, plan_id)])
   }
   yield* Effect.forEach(
     acts,
@@ -329,6 +373,15 @@ export const replay = async (
 ): Promise<Replayed> => {
   const replayed = await replayAlone(recording)
   if (replayed._tag === "Impossible") return replayed
+  if (replayed._tag === "Different" && startsOtherwise(recording, replayed.step)) {
+    return {
+      _tag: "Impossible",
+      why: `calls of step ${replayed.step} started in another order than the model made them`
+    }
+  }
+  if (replayed._tag === "Different" && recording.plan.error?.reason === "deadline") {
+    return { _tag: "Impossible", why: "its deadline has passed in the middle of something, and no frame tells when" }
+  }
   const answered = await differenceIn(recording, answers)
   if (answered === undefined || (replayed._tag === "Different" && replayed.step < answered.step)) return replayed
   return { _tag: "Different", ...answered }

@@ -73,6 +73,8 @@ export interface SimulationResult {
   readonly virtualMs: number
   /** As `Options.steps` counts them. */
   readonly steps: number
+  /** What is on record of each plan that is over, as `bowline export` writes it. Only of a run in memory. */
+  readonly records: () => ReadonlyArray<string>
 }
 
 /** Loaded before a run: its first compaction would read it from the disk. */
@@ -182,7 +184,8 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
       misuse,
       violations: check(observed, rules),
       virtualMs: loop.now,
-      steps: loop.tasks
+      steps: loop.tasks,
+      records: () => Record.exported({ database, world })
     }
   } catch (cause) {
     throw new Error(`The run of seed ${seed} broke off`, { cause })

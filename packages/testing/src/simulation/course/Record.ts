@@ -1,14 +1,15 @@
-import { PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
 import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Context, Duration, Effect, Option, Stream, Struct } from "effect"
 import { type Cluster, excess } from "../replica/Cluster.ts"
-import type { CreatedPlan, Database } from "../world/Database.ts"
+import type { CreatedPlan, Database, Stores } from "../world/Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
 import { epoch, type Load } from "../process/Process.ts"
 import type { ScenarioPlan } from "../scenario/Scenario.ts"
@@ -145,6 +146,21 @@ const isOurs = (world: World, call: ObservedCall): boolean => {
   if (call.replica !== "") return true
   const isAlive = world.replicas.some(({ ended, replica }) => replica === call.named?.replica && ended === undefined)
   return isAlive && call.cancels.length === 0 && (call.remote_task_id !== null || !hasResult(world, call))
+}
+
+/** What is on record of each plan that is over and stored, as an export has it. The stores have to be those in memory. */
+export const exported = ({ database, world }: Pick<Parts, "database" | "world">): ReadonlyArray<string> => {
+  const get = <Id extends Stores, Shape>(key: Context.Key<Id, Shape>): Shape => Context.get(database.stores, key)
+  const stores = { store: get(PlanStore), sessions: get(SessionStore), inboxes: get(InboxStore) }
+  const files = Effect.forEach(database.created, ([id, { caller }]) =>
+    Effect.gen(function* () {
+      const plan = yield* stores.store.get(caller, id)
+      if (!isSettled(plan)) return []
+      const lines = yield* PlanExport.linesOf(stores, caller, id)
+      return [lines.map((line) => `${JSON.stringify(line)}\n`).join("")]
+    }).pipe(Effect.catchTag(["EventsExpired", "NotFound"], () => Effect.succeed([])))
+  )
+  return Effect.runSyncWith(world.process.context)(files).flat()
 }
 
 /** What is known in the end. */
