@@ -23,6 +23,7 @@ import {
   type ProblemCode,
   problems
 } from "@bowline/protocol/unstable/api/Problem"
+import type { BudgetSpent } from "@bowline/runtime/plan/SessionCompaction"
 import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Context, Data, Effect, Schema, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -70,6 +71,10 @@ export const saidOf = ({ detail, issues = [] }: Refused): string =>
 
 /** A bug. The log has its cause; the caller gets the id under which to find it. */
 export const internal = new Refused({ code: "internal", detail: "The log has the cause under this request_id" })
+
+/** The caller has to wait until it has something left of its budget. */
+export const budgetSpent = ({ message, nextDay }: BudgetSpent): Refused =>
+  new Refused({ code: "rate_limited", detail: message, headers: { "retry-after": String(nextDay) } })
 
 /** Seconds after which the caller may send the same request again. */
 export const retryAfter = { "retry-after": "2" }

@@ -10,7 +10,7 @@ import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { answer, Refused } from "../http/Refusals.ts"
+import { budgetSpent, answer, Refused } from "../http/Refusals.ts"
 import { readJson, readNothing } from "../http/RequestBody.ts"
 
 const otherOrder = { path: ["cursor"], message: "Expected the next_cursor of a page in the same order" }
@@ -68,9 +68,10 @@ export const layer = HttpApiBuilder.group(
           yield* expectNothing(request)
           return { compaction: yield* compaction.compact(yield* Caller, params.id) }
         }).pipe(
-          Effect.catchTag("NoSummary", ({ message }) =>
-            Effect.fail(new Refused({ code: "unavailable", detail: message }))
-          ),
+          Effect.catchTags({
+            NoSummary: ({ message }) => Effect.fail(new Refused({ code: "unavailable", detail: message })),
+            BudgetSpent: (spent) => Effect.fail(budgetSpent(spent))
+          }),
           answer
         )
       )

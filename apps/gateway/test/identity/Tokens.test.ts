@@ -1,5 +1,6 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
+import { Client, ClientCredentialsProvider, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { createHmac, createPublicKey } from "node:crypto"
@@ -247,6 +248,22 @@ describe("a token of an identity provider", () => {
       }
       const { body } = yield* send(`${url}/.well-known/oauth-protected-resource/mcp`)
       assert.strictEqual(body["resource"], `${url}/mcp`)
+      // The client of the protocol's SDK is told of the gateway alone, and finds the provider.
+      const client = new Client({ name: "test", version: "1.0.0" })
+      const authProvider = new ClientCredentialsProvider({
+        clientId: service.client_id,
+        clientSecret: service.client_secret,
+        scope: "ask",
+        expectedIssuer: provider.issuer
+      })
+      const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { authProvider })
+      yield* Effect.promise(() => client.connect(transport))
+      yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+      const { tools } = yield* Effect.promise(() => client.listTools())
+      assert.include(
+        tools.map(({ name }) => name),
+        "plan"
+      )
       const { url: plain } = yield* start(() => [say("x")], { BOWLINE_API_KEYS: "ann=key-of-ann" })
       assert.strictEqual((yield* send(`${plain}/.well-known/oauth-protected-resource`)).status, 404)
     }).pipe(Effect.scoped)

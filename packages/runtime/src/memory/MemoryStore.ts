@@ -203,6 +203,7 @@ const makePlanStore = (
       )
     ),
   spent: (owner, day) => Effect.sync(() => memory.spentOn(owner, day)),
+  charge: (owner, charge) => Effect.sync(() => memory.charge(owner, null, charge)),
   keepText: (digest, text) => Effect.sync(() => void memory.texts.set(digest, text)),
   keptTexts: (digests) =>
     Effect.sync(() => {

@@ -2,8 +2,10 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Compacted, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
+import type { Used } from "../asking/Listener.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -11,13 +13,20 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { contextBlock } from "../compaction/Summary.ts"
+import { refusal } from "../planner/DailyAllowance.ts"
 
 /** The model returned no usable summary, or has failed so often lately that it is not asked. */
 export class NoSummary extends Data.TaggedError("NoSummary") {
   override readonly message = "No summary could be made. The log says why"
 }
 
-type Failure = NotFound | SessionBusy | NoSummary | StorageError
+/** The caller has nothing left of its budget. The message says of which, and when it has some again; `nextDay` is the number of seconds until the next day begins. */
+export class BudgetSpent extends Data.TaggedError("BudgetSpent")<{
+  readonly message: string
+  readonly nextDay: number
+}> {}
+
+type Failure = NotFound | SessionBusy | NoSummary | BudgetSpent | StorageError
 
 interface Key {
   readonly caller: CallerName
@@ -29,10 +38,12 @@ const busy = new SessionBusy({ message: "The session has a plan that is not over
 /** How long to wait for the session. A plan that has just ended, or another change from outside, may still hold it; a new plan may get it first. */
 const freeTimeout = "10 seconds"
 
+const dayMs = 86_400_000
+
+const dayOf = (now: number): string => fromMillis(now).slice(0, 10)
+
 /** How long a summary may take: as long as a plan with the default time-out. */
 const timeout = Duration.minutes(30)
-
-const unpaid = { reported: () => undefined, ended: () => undefined }
 
 /**
  * Compacts a session at a caller's request, while no plan has the session.
@@ -55,7 +66,8 @@ export class SessionCompaction extends Context.Service<
     /**
      * Compacts everything but the newest turns, as a plan does when its prompt is too long. Returns null if a compaction would gain
      * nothing. A second caller joins a compaction that is under way; it is interrupted when the last of its callers disconnects.
-     * It acquires the session as a plan does, and fails with `SessionBusy` if the session has a plan that is not over.
+     * It acquires the session as a plan does, and fails with `SessionBusy` if the session has a plan that is not over. Its requests are charged to the caller, who has to have
+     * something left: else it fails with `BudgetSpent`.
      */
     readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, Failure>
   }
@@ -69,9 +81,32 @@ export class SessionCompaction extends Context.Service<
       const compaction = yield* Compaction
       const config = yield* PlansConfig
 
-      const compact = Effect.fnUntraced(function* (session: SessionId, fence: number) {
+      const checkBudget = Effect.fnUntraced(function* (caller: CallerName) {
+        const budget = config.budgetOf(caller)
+        if (budget === undefined) return
+        const now = yield* Clock.currentTimeMillis
+        const refused = refusal(caller, budget, yield* plans.spent(caller, dayOf(now)), now)
+        if (refused === undefined) return
+        const nextDay = Math.ceil((dayMs - (now % dayMs)) / 1_000)
+        return yield* new BudgetSpent({ message: refused.message, nextDay })
+      })
+
+      /** Charges the caller with what was used, also by requests that gave no summary. */
+      const charge = (caller: CallerName, used: ReadonlyArray<Used>) =>
+        Effect.gen(function* () {
+          const day = dayOf(yield* Clock.currentTimeMillis)
+          for (const { cost_usd, model, usage } of used) {
+            const charged = plans.charge(caller, { day, model, plans: 0, tool_calls: 0, usage, cost_usd })
+            yield* Effect.ignore(charged, { log: "Warn", message: "storage_failed" })
+          }
+        })
+
+      const compact = Effect.fnUntraced(function* ({ caller, session }: Key, fence: number) {
+        yield* checkBudget(caller)
+        const used: Array<Used> = []
+        let reported: Used | undefined
         const { contextWindow } = ModelLimits.of(config, config.model)
-        const made = yield* compaction.make({
+        const making = compaction.make({
           session,
           stage: "compaction",
           question: undefined,
@@ -82,15 +117,26 @@ export class SessionCompaction extends Context.Service<
           remoteTasks: new Map(),
           endsAt: (yield* Monotonic.now) + Duration.toMillis(timeout),
           timeout,
-          account: unpaid
+          account: {
+            reported: (now) => void (reported = now),
+            ended: () => {
+              if (reported !== undefined) used.push(reported)
+              reported = undefined
+            }
+          }
         })
+        const made = yield* Effect.ensuring(
+          making,
+          Effect.suspend(() => charge(caller, used))
+        )
         if (made._tag === "Failed") return yield* new NoSummary()
         if (made._tag !== "Summarised") return null
         yield* sessions.compact(session, fence, made.stored)
         return made.event
       })
 
-      const hold = Effect.fnUntraced(function* ({ caller, session }: Key) {
+      const hold = Effect.fnUntraced(function* (key: Key) {
+        const { caller, session } = key
         const states = ["running", "queued", "waiting"] as const
         const { items } = yield* plans.list(caller, { session, states }, { limit: 1 })
         if (items.length > 0) return yield* busy
@@ -101,7 +147,7 @@ export class SessionCompaction extends Context.Service<
             onLost: () => Deferred.doneUnsafe(lost, Effect.fail(busy))
           })
           .pipe(Effect.timeoutOrElse({ duration: freeTimeout, orElse: () => Effect.fail(busy) }))
-        return yield* Effect.raceFirst(compact(session, fence), Deferred.await(lost)).pipe(
+        return yield* Effect.raceFirst(compact(key, fence), Deferred.await(lost)).pipe(
           Effect.catchTag("LeaseLost", () => Effect.andThen(sessions.find(caller, session), Effect.fail(busy)))
         )
       }, Effect.scoped)

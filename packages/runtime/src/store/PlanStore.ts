@@ -481,6 +481,8 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
     /** What was charged to this day for the owner, also by plans that were deleted since. Days are kept for 400 days. */
     readonly spent: (owner: CallerName, day: string) => Effect.Effect<Spent, StorageError>
+    /** Charges the owner with what no plan has used. Each call counts. */
+    readonly charge: (owner: CallerName, charge: Charge) => Effect.Effect<void, StorageError>
     /** Keeps a text of the operator by its digest, once. It is never deleted: many plans name it. */
     readonly keepText: (digest: string, text: string) => Effect.Effect<void, StorageError>
     /** Those of these texts that are kept, by their digests. */

@@ -2,13 +2,14 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { stall, wait } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { Script } from "@bowline/testing/unstable/provider/Script"
-import { error, say } from "@bowline/testing/provider/Turn"
+import { error, noFinish, say, usage } from "@bowline/testing/provider/Turn"
 import { layer, pass, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
-import { SessionCompaction } from "../../src/plan/SessionCompaction.ts"
+import { BudgetSpent, SessionCompaction } from "../../src/plan/SessionCompaction.ts"
 import type { PlansConfig } from "../../src/config/PlansConfig.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
+import { PlanStore } from "../../src/store/PlanStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { ask, isSummary, small, words } from "../compaction/LongSession.ts"
 
@@ -41,6 +42,32 @@ describe("a compaction that is asked for", () => {
       assert.lengthOf(yield* summaries, 1)
     }).pipe(provide((asked) => [say(isSummary(asked) ? "the summary" : "noted")]))
   )
+
+  it.effect("is charged to its caller, also where no summary comes of it, and refused once nothing is left", () => {
+    let isCut = true
+    const used = usage({ input_tokens: 900, output_tokens: 100 })
+    const script: Script = (asked) => {
+      if (!isSummary(asked)) return [say("noted")]
+      return isCut ? [say("the"), used, noFinish] : [say("the summary"), used]
+    }
+    const budget = { tokens: Infinity, tool_calls: Infinity, cost_usd: Infinity, month_cost_usd: Infinity }
+    let tokens = Infinity
+    return Effect.gen(function* () {
+      yield* threeTurns
+      const { spent } = yield* PlanStore
+      const charged = Effect.map(spent(anonymous, "1970-01-01"), ({ tokens }) => tokens)
+      assert.strictEqual((yield* Effect.flip(compact))._tag, "NoSummary")
+      assert.strictEqual(yield* charged, 1_000)
+      isCut = false
+      yield* compact
+      assert.strictEqual(yield* charged, 2_000)
+      tokens = 2_000
+      const refused = yield* Effect.flip(compact)
+      const { message, nextDay } = refused instanceof BudgetSpent ? refused : assert.fail()
+      assert.strictEqual(nextDay, 86_400)
+      assert.include(message, "The next day begins at 1970-01-02")
+    }).pipe(provide(script, { budgetOf: () => ({ ...budget, tokens }) }))
+  })
 
   it.effect("is joined instead of being started a second time", () =>
     Effect.gen(function* () {

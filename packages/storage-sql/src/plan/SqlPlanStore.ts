@@ -19,7 +19,8 @@ import { SqlError } from "effect/sql/SqlError"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, Publisher } from "../notice/Publisher.ts"
-import { readSpent } from "../caller/internal/Charges.ts"
+import { adding, readSpent } from "../caller/internal/Charges.ts"
+import { chargeOf } from "./internal/BatchRows.ts"
 import { copyWebhooks, createPlan } from "./internal/CreatePlan.ts"
 import { frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
@@ -266,6 +267,13 @@ select p.id from plans p where p.state = 'waiting' and ${sql.literal(needsReader
     withDeadline(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans
 where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
+  charge: (owner, charge) => {
+    const { plan_id: _, ...row } = chargeOf("", charge)
+    return Effect.asVoid(
+      withDeadline(sql`
+insert into charges as c ${sql.insert({ owner, preset: "", replica: "", ...row })} ${sql.literal(adding)}`)
+    )
+  },
   spent: (owner, day) =>
     withDeadline(readSpent(sql, owner, day)).pipe(
       Effect.map(([spent = { tokens: 0, tool_calls: 0, cost_usd: 0, month_cost_usd: 0 }]) => spent)

@@ -3,7 +3,7 @@ import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Clock, Effect, Schema } from "effect"
-import { invalid, Refused } from "../../http/Refusals.ts"
+import { budgetSpent, invalid, Refused } from "../../http/Refusals.ts"
 import { given } from "../openai/ChatSampling.ts"
 import type { OpenAiPlans } from "../openai/OpenAiPlans.ts"
 import * as PreviousResponse from "./PreviousResponse.ts"
@@ -58,6 +58,9 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
         usage: null
       }
     },
-    Effect.catchTag("NoSummary", ({ message }) => Effect.fail(new Refused({ code: "unavailable", detail: message })))
+    Effect.catchTags({
+      NoSummary: ({ message }) => Effect.fail(new Refused({ code: "unavailable", detail: message })),
+      BudgetSpent: (spent) => Effect.fail(budgetSpent(spent))
+    })
   )
 })

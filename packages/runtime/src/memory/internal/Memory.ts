@@ -162,7 +162,11 @@ export class Memory {
     if (idempotency !== null) this.keys.set(nameOf(caller, idempotency.key), { plan_id, ...idempotency })
   }
 
-  charge({ owner, plan: { preset } }: PlanRecord, { cost_usd, day, model, plans, tool_calls, usage }: Charge): void {
+  charge(
+    owner: CallerName,
+    preset: PlanRecord["plan"]["preset"],
+    { cost_usd, day, model, plans, tool_calls, usage }: Charge
+  ): void {
     const ofOwner = this.charges.get(owner) ?? new Map<string, ChargeRecord>()
     this.charges.set(owner, ofOwner)
     const key = JSON.stringify([day, model, preset])

@@ -91,7 +91,7 @@ export const apply = (
       record.plan = { ...record.plan, ...change.progress, stage: change.stage }
       return
     case "Charged":
-      memory.charge(record, change)
+      memory.charge(record.owner, record.plan.preset, change)
       return
     case "MessageAppended":
       append(session, record.plan.plan_id, change.message, change.at)

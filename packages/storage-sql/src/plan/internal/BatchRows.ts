@@ -91,7 +91,7 @@ interface ChargeRow {
   readonly unpriced: number
 }
 
-const chargeOf = (plan_id: string, charge: Charge): ChargeRow => {
+export const chargeOf = (plan_id: string, charge: Charge): ChargeRow => {
   const { cost_usd, day, model, plans, tool_calls, usage } = charge
   const { cached_input_tokens, input_tokens, output_tokens } = usage
   return {

@@ -51,6 +51,21 @@ const rowsBy = Effect.fnUntraced(function* (
 
 export const spendingCases: ReadonlyArray<StoreCase> = [
   {
+    title: "charges an owner with what no plan has used, each time",
+    test: Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      const store = yield* PlanStore
+      yield* Given.write(held, [charged(1)], [Given.row(2, "usage")])
+      const { usage } = Given.progress
+      const once = { day: today, model: "scripted/model", plans: 0, tool_calls: 3, cost_usd: null }
+      const outside = { ...once, usage: { ...usage, input_tokens: 11, output_tokens: 7 } }
+      yield* store.charge(held.plan.caller, outside)
+      yield* store.charge(held.plan.caller, outside)
+      assert.deepEqual(yield* spent(held), [3, 3])
+      assert.equal((yield* rowsBy(held, "caller"))[0]?.cost_usd, null)
+    })
+  },
+  {
     title: "charges a day with what a commit has used, however often it is written",
     test: Effect.gen(function* () {
       const held = yield* Given.createHeld()
