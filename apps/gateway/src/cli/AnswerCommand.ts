@@ -58,7 +58,7 @@ const wanted: Readonly<Record<Kind, string>> = {
   approval: "--approve or --reject",
   result: "--result or --error",
   answer: "--text, --data or --action",
-  account: "nothing: it waits for an account, which is connected in a browser"
+  account: "nothing: the plan goes on by itself when its caller comes again"
 }
 
 const isGiven = (...options: ReadonlyArray<Option.Option<unknown>>): boolean =>

@@ -2,7 +2,7 @@ import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
 import { PeerClient, type PeerEvent } from "@bowline/runtime/remote/PeerClient"
-import { Cause, Duration, Effect, Exit, Layer } from "effect"
+import { Cause, Duration, Effect, Exit, Layer, Option } from "effect"
 import { HttpClient } from "effect/http"
 import * as PeerAuth from "@bowline/runtime/unstable/auth/PeerAuth"
 import { didOf, skillsOf } from "../card/AgentCard.ts"
@@ -20,6 +20,10 @@ import * as PeerCalls from "./PeerCalls.ts"
 
 /** How long a cancel waits for a card. The rest of its 5 seconds is for the cancel itself. */
 const cancelCardLimit = Duration.seconds(3)
+
+/** Whoever makes the call resumes its task when the account is there, or has it cancelled. */
+const lacksAccount = (cause: Cause.Cause<PeerError>): boolean =>
+  Option.exists(Cause.findErrorOption(cause), ({ reason }) => reason._tag === "account_required")
 
 /**
  * Peers over JSON-RPC, in A2A 1.0, A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids come from
@@ -78,6 +82,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         return yield* Effect.onExit(talking, (exit) => {
           // Of a question that nobody has answered in time, the task is still open.
           if (Exit.isSuccess(exit)) return exit.value.state === "timed-out" ? cancelOpenTask() : Effect.void
+          if (lacksAccount(exit.cause)) return Effect.void
           return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? dropRequest : cancelOpenTask()
         })
       }),

@@ -1,4 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { CallerTokens, OnBehalfOf } from "@bowline/runtime/unstable/auth/CallerTokens"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
@@ -10,7 +12,7 @@ import * as Base58 from "../../src/identity/Base58.ts"
 import * as Ed25519 from "../../src/identity/Ed25519.ts"
 import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import * as BinduIdentity from "../../src/identity/BinduIdentity.ts"
-import { memory, question, reasonOf, start } from "./call.ts"
+import { memory, openTask, question, reasonOf, start } from "./call.ts"
 
 const secrets = Layer.succeed(EnvironmentSecrets, {
   isAllowed: (name: string) => name !== "FORBIDDEN",
@@ -192,5 +194,42 @@ describe("oauth2_client_credentials", () => {
       assert.include(reason.message, "FORBIDDEN is not on the list")
       assert.deepStrictEqual([...(yield* issuer.requests.all), ...(yield* peer.requests.all)], [])
     }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
+  )
+})
+
+describe("token_exchange", () => {
+  let isThere = true
+  const tokens = Layer.succeed(CallerTokens, {
+    areKept: true,
+    keep: () => Effect.succeed(true),
+    newest: () =>
+      Effect.sync(() => {
+        const found = isThere ? Option.some(Redacted.make("of.the.caller")) : Option.none()
+        isThere = true
+        return found
+      }),
+    lookAgain: () => Effect.void
+  })
+
+  it.effect("leaves a task alone that lacks a token for a moment, and asks for it when the call is resumed", () =>
+    Effect.gen(function* () {
+      const given = () => Effect.succeed(json(200, { access_token: "t", token_type: "Bearer", expires_in: 5 }))
+      const { url } = yield* (yield* Network).serve(given)
+      const auth = { type: "token_exchange", token_url: `${url}/token` } as const
+      const peer = yield* serve({ acts: [works("60 seconds"), completes("paid")] })
+      const before = yield* start(question(peer.url, { auth }))
+      yield* TestClock.adjust("10 seconds")
+      isThere = false
+      yield* TestClock.adjust("30 seconds")
+      assert.deepInclude(yield* reasonOf(before), { _tag: "account_required", account: null })
+      const { fiber } = yield* start(question(peer.url, { auth }, { resumes: openTask(before) }))
+      yield* TestClock.adjust("2 minutes")
+      assert.deepInclude(yield* Fiber.join(fiber), { state: "completed", content: "paid" })
+      const { cancels, sends } = yield* peer.seen
+      assert.deepStrictEqual([sends.length, cancels.length], [1, 0])
+    }).pipe(
+      Effect.provideService(OnBehalfOf, CallerName.make("corp:alice")),
+      Effect.provide(memory.pipe(Layer.provide(tokens)))
+    )
   )
 })

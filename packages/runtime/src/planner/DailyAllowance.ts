@@ -48,6 +48,23 @@ export const refusal = (caller: string, budget: Budget, spent: Spent, now: numbe
   return undefined
 }
 
+/** What a plan has used of what a budget counts. */
+export const usedBy = ({ knownCost, progress: { usage } }: PlanRun) => ({
+  tokens: usage.input_tokens + usage.output_tokens,
+  costUsd: knownCost
+})
+
+/** What is left once the plan has used more. */
+export const behind = (
+  left: Allowance,
+  before: ReturnType<typeof usedBy>,
+  now: ReturnType<typeof usedBy>
+): Allowance => ({
+  ...left,
+  tokens: left.tokens - (now.tokens - before.tokens),
+  costUsd: left.costUsd - (now.costUsd - before.costUsd)
+})
+
 /**
  * Looks up what the plan's caller has left on this UTC day and in its month, behind all that the plan itself has used, and charges what the plan uses
  * from now on to this day. Fails if the plan has not asked its provider yet and no token, or no money, is left.

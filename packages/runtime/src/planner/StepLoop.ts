@@ -15,7 +15,7 @@ import { timed } from "../telemetry/Instrument.ts"
 import { stepDuration } from "../telemetry/PlanMetrics.ts"
 import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
-import type * as DailyAllowance from "./DailyAllowance.ts"
+import * as DailyAllowance from "./DailyAllowance.ts"
 import { stopReason, withheld } from "./Decision.ts"
 import * as FinalAnswer from "./FinalAnswer.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -138,8 +138,11 @@ export class StepLoop {
     const number = run.progress.steps + (before === undefined ? 1 : 0)
     yield* this.#takeTexts(number)
     const step = run.beginStep()
-    const left = yield* this.#services.allowance(run)
+    const found = yield* this.#services.allowance(run)
+    const usedBefore = DailyAllowance.usedBy(run)
     yield* prompt.fit
+    // A summary costs, too.
+    const left = DailyAllowance.behind(found, usedBefore, DailyAllowance.usedBy(run))
     yield* prompt.within(preferences.max_total_tokens ?? Infinity, "preferences.max_total_tokens")
     yield* prompt.within(left.tokensPerDay, `the daily budget of ${run.given.caller}`)
     yield* prompt.affordable(preferences.max_cost_usd ?? Infinity, "preferences.max_cost_usd")

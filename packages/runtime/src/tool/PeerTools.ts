@@ -1,4 +1,4 @@
-import { type Agent, type Skill, urlsOf } from "@bowline/domain/peer/Agent"
+import { actsForCaller, type Agent, type Skill, urlsOf } from "@bowline/domain/peer/Agent"
 import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect, type Schema, Struct } from "effect"
@@ -6,6 +6,7 @@ import type {
   PeerAnswer,
   PeerCall,
   PeerClient,
+  PeerEvent,
   PeerResult,
   ReceivedFile,
   RemoteIds,
@@ -120,6 +121,31 @@ const answering = (call: Pick<TaskCall, "ask" | "asked">) => {
   return { answer, repeat }
 }
 
+/** What a call has told, where it may be attempted again: that attempt hears the task from its beginning. */
+class Told {
+  readonly #isKept: boolean
+  readonly #told = new Set<string>()
+  #before = new Set<string>()
+
+  constructor(isKept: boolean) {
+    this.#isKept = isKept
+  }
+
+  /** Another attempt begins. */
+  repeat(): void {
+    this.#before = new Set(this.#told)
+  }
+
+  /** Whether an earlier attempt has told the event. Each one counts once. */
+  isRepeated(event: PeerEvent): boolean {
+    if (!this.#isKept) return false
+    const text = JSON.stringify(event)
+    if (this.#before.delete(text)) return true
+    this.#told.add(text)
+    return false
+  }
+}
+
 /** What a tool says of its skill. */
 export const describe = ({ auth, endpoint, name: agent }: Agent, skill: Skill) => ({
   name: ToolName.forSkill(agent, skill.id),
@@ -166,6 +192,7 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
         const continues = call.resumes === undefined && !isOther ? left.take(agent, skill) : null
         let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
         const { answer, repeat } = answering({ ask, asked })
+        const heard = new Told(actsForCaller(agent.auth))
         /** An attempt waits for the remote task that an earlier one has begun. */
         const attempt = () => {
           const { contextId, taskId } = accepted
@@ -173,6 +200,8 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
           return peers.call({ agent, skill, route, ...call, ...begun, ...(waits && { answer }) }, (event) => {
             if (event._tag === "Accepted") {
               accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
+            } else if (heard.isRepeated(event)) {
+              return Effect.void
             }
             return onEvent(
               event._tag === "Artifact"
@@ -181,8 +210,20 @@ export const fromSkill = ({ left, peers, route, waits }: Shared, agent: Agent, s
             )
           })
         }
+        /** Nobody goes on with the task that the peer works at. */
+        const cancel = Effect.suspend(() => {
+          const { contextId, taskId } = accepted
+          return taskId === null ? Effect.void : peers.cancel({ agent, taskId, contextId, route })
+        })
         const waiting: TaskCall["awaitAccount"] = (needed) =>
-          Effect.tap(awaitAccount(needed), () => Effect.sync(repeat))
+          awaitAccount(needed).pipe(
+            Effect.tap((isThere) => {
+              repeat()
+              heard.repeat()
+              return isThere ? Effect.void : cancel
+            }),
+            Effect.onInterrupt(() => (call.isHandedOver() ? Effect.void : cancel))
+          )
         return withAccount({ awaitAccount: waiting }, attempt).pipe(
           Effect.map((result) => {
             if (result === "expired") return accepted.taskId === null ? expiredUnsent : expired

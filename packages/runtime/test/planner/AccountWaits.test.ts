@@ -54,7 +54,8 @@ const acting = (late = false) => {
       if (!(yield* isThere)) return yield* missing
       return { state: "completed", content: "Paid", verified: "unknown" } as const
     }).pipe(Effect.onInterrupt(() => Effect.sync(() => isHandedOver?.() !== true && seen.cancelled++)))
-  return { seen, peers: { call } }
+  const cancel = () => Effect.sync(() => void seen.cancelled++)
+  return { seen, peers: { call, cancel } }
 }
 
 const waitsOf = ({ inbox }: Mortal) =>
@@ -166,7 +167,7 @@ describe("a call that is made as its caller", () => {
   it.effect("can be cancelled meanwhile, parked or not", () =>
     Effect.gen(function* () {
       for (const after of ["2 seconds", "20 seconds"] as const) {
-        const { peers, seen } = acting()
+        const { peers, seen } = acting(after === "2 seconds")
         const process = yield* mortal({ script, peers })
         const { plan_id } = yield* process.on(post(body))
         yield* pass(after, "1 second")
@@ -174,7 +175,8 @@ describe("a call that is made as its caller", () => {
         const events = yield* replayed(process, plan_id, "10 seconds")
         assert.deepInclude(single(events, "error"), { reason: "cancelled" })
         yield* come()
-        assert.deepStrictEqual([seen.sent, yield* entriesOf(process, plan_id)], [0, []])
+        const sent = after === "2 seconds" ? 1 : 0
+        assert.deepStrictEqual([seen.sent, seen.cancelled, yield* entriesOf(process, plan_id)], [sent, sent, []])
         yield* TestClock.adjust("1 hour")
       }
     }).pipe(onStores)

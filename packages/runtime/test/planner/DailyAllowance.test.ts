@@ -1,11 +1,13 @@
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { anonymous } from "@bowline/domain/caller/CallerName"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { ask as askIn, isSummary, small, words } from "../compaction/LongSession.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 import { askAndKill, hi, mortal, peer, replayed } from "../plan/Mortal.ts"
 
@@ -33,6 +35,20 @@ describe("a daily budget", () => {
     }).pipe(Effect.provide(layer({ script, peers: { call }, config: { budgetOf } })), Effect.scoped, (test) =>
       Effect.andThen(TestClock.setTime(Date.parse("2026-03-01T23:59:59.000Z")), test)
     )
+  })
+
+  it.effect("counts the summary in front of a step for that step", () => {
+    const script: Script = (asked) =>
+      isSummary(asked) ? [say("the summary"), usage({ input_tokens: 3_000 })] : [say("noted")]
+    const config = { ...small, budgetOf: () => ({ tokens: 3_000, tool_calls: 10 }) }
+    return Effect.gen(function* () {
+      const reasons: Array<string> = []
+      for (const turn of [1, 2, 3, 4]) {
+        const events = yield* askIn(`turn-${turn} ${words(650)}`, { agents: [bob] })
+        reasons.push(single(events, "final").stop_reason)
+      }
+      assert.deepStrictEqual(reasons, ["stop", "stop", "stop", "max_total_tokens"])
+    }).pipe(Effect.provide(layer({ script, config })))
   })
 
   it.effect("counts a step once, whenever its process dies and the next one continues the plan", () => {

@@ -1,10 +1,15 @@
+import { Agent } from "@bowline/domain/peer/Agent"
+import { AccountRequired, PeerError } from "@bowline/domain/peer/PeerError"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import type { PeerClient } from "../../src/remote/PeerClient.ts"
+import { direct, type PeerClient } from "../../src/remote/PeerClient.ts"
+import { HandedBackTasks } from "../../src/tool/HandedBackTasks.ts"
+import * as PeerTools from "../../src/tool/PeerTools.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 
 const onCard = "did:web:bob.test"
@@ -67,6 +72,42 @@ describe("PeerTools", () => {
       Effect.provide(layer({ script: [[callTool("bob_ask", { inputs: "hi" })], [say("ok")]], peers: refused.peers })),
       Effect.scoped
     )
+  )
+
+  it.effect("tells once what two attempts say, and has a task cancelled that nobody goes on with", () =>
+    Effect.gen(function* () {
+      const told: Array<string> = []
+      const cancelled: Array<string> = []
+      let isThere = false
+      const missing = new PeerError({ reason: new AccountRequired({ account: null, message: "Come again" }) })
+      const call: PeerClient["Service"]["call"] = (_, onEvent) =>
+        Effect.gen(function* () {
+          yield* onEvent({ _tag: "Accepted", remoteTaskId: "remote-1", remoteContextId: null })
+          yield* onEvent({ _tag: "Progress", state: "working", message: "on it" })
+          if (!isThere) return yield* missing
+          yield* onEvent({ _tag: "Progress", state: "working", message: "nearly" })
+          return { state: "completed", content: "Paid", verified: "unknown" } as const
+        })
+      const cancel: PeerClient["Service"]["cancel"] = ({ taskId }) => Effect.sync(() => void cancelled.push(taskId))
+      const auth = { type: "token_exchange", token_url: "https://login.test/token" }
+      const agent = yield* Effect.orDie(Schema.decodeUnknownEffect(Agent)({ ...bob, auth }))
+      const peers = { call, cancel, discover: () => Effect.die("unused"), peers: Effect.succeed([]) }
+      const shared = { left: new HandedBackTasks([]), peers, route: direct, waits: false }
+      const make = (comes: boolean) =>
+        PeerTools.fromSkill(shared, agent, { id: "pay" }).call({
+          taskId: TaskId.make("00000000-0000-4000-8000-000000000001"),
+          input: { input: "7" },
+          isHandedOver: () => false,
+          ask: () => Effect.never,
+          awaitAccount: () => Effect.sync(() => (isThere = comes)),
+          onEvent: (event) => Effect.sync(() => void (event._tag === "Progress" && told.push(event.message ?? "")))
+        })
+      assert.deepInclude(yield* make(true), { state: "completed", content: "Paid" })
+      assert.deepStrictEqual([told, cancelled], [["on it", "nearly"], []])
+      isThere = false
+      assert.deepInclude(yield* make(false), { state: "timed-out" })
+      assert.deepStrictEqual(cancelled, ["remote-1"])
+    })
   )
 
   it.effect("counts the wait for a card as a part of the call", () =>
