@@ -42,9 +42,10 @@ export const forkedFrom = ({ calls, frames, ofEdge: { fork }, plan, preferences,
   return { plan_id: fork.plan_id, caller: plan.caller, recorded, rows }
 }
 
-/** The messages that its session was told, where the plan is a fork. */
-export const toldTo = ({ begins: [begin], messages, ofEdge, plan }: PlanRecording) => {
-  if (ofEdge.fork === undefined) return undefined
+/** The messages that its session was told as it was created: those of a fork, or of a client that keeps the history itself. */
+export const toldTo = ({ begins: [begin], frames, messages, ofEdge, plan }: PlanRecording) => {
+  const isNew = frames.some(({ data, event }) => event === "session" && fieldsOf(data)["created"] === true)
+  if (ofEdge.fork === undefined && (!isNew || begin?.history == null)) return undefined
   const last = messages.findIndex(({ message_id }) => message_id === begin?.history?.last)
   const question = questionId(plan.plan_id)
   return messages.slice(0, last + 1).map(({ message_id, parts, role }) => ({

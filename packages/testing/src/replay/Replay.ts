@@ -40,7 +40,16 @@ export type Replayed =
 const { fieldsOf } = RecordedWorld
 
 /** What a record does not have that this plan depended on; undefined if it can be run again. */
-const obstacleOf = ({ begins, calls, frames, ofEdge, plan, texts, version }: PlanRecording): string | undefined => {
+const obstacleOf = ({
+  begins,
+  calls,
+  frames,
+  messages,
+  ofEdge,
+  plan,
+  texts,
+  version
+}: PlanRecording): string | undefined => {
   const own = new Set<unknown>(calls.map(({ task_id }) => task_id))
   const repeats = new Map(
     frames.map(({ data }) => [
@@ -66,6 +75,8 @@ const obstacleOf = ({ begins, calls, frames, ofEdge, plan, texts, version }: Pla
     ({ error, task_id }) =>
       error?.code === "effect_unknown" || (repeats.get(task_id) !== undefined && !own.has(repeats.get(task_id)))
   )
+  const hasFirst = messages.some(({ message_id }) => message_id === begin.history?.first)
+  if (begin.history !== null && !hasFirst) return "what stood in its session was reverted since then"
   if (plan.error?.code === "interrupted") return "the process that ran it died"
   const [said, began] = ["inbox.accepted", "plan"].map((name) => frames.findIndex(({ event }) => event === name))
   if (said !== undefined && began !== undefined && said >= 0 && said < began) {
@@ -96,6 +107,12 @@ const startsOtherwise = ({ attempts, frames }: PlanRecording, step: number): boo
   const places = started.map((call) => made.indexOf(call))
   return places.some((place, index) => index > 0 && place >= 0 && place < Math.max(...places.slice(0, index)))
 }
+
+/** Whether nothing but the tools of a prompt differs, of a plan whose client may bring others with each of its results. */
+const hasOtherTools = ({ calls }: PlanRecording, { came, recorded, what }: Difference): boolean =>
+  what === "prompt" &&
+  calls.some(({ kind }) => kind === "client") &&
+  JSON.stringify({ ...fieldsOf(came), tools: "" }) === JSON.stringify({ ...fieldsOf(recorded), tools: "" })
 
 const compact = (text: string): string => {
   try {
@@ -220,7 +237,8 @@ const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: Pl
   const before = messages.filter(({ plan_id }) => plan_id !== plan.plan_id)
   const summary = begin?.summary?.priors[0] ?? begin?.summary?.text ?? ""
   const wasThere = frames.some(({ data, event }) => event === "session" && fieldsOf(data)["created"] === false)
-  if (before.length === 0 && summary === "" && !wasThere) return undefined
+  // A new session has what the request itself brings.
+  if (!wasThere) return undefined
   const name = plan.external_session_id ?? ExternalSessionId.make("the session on record")
   const held = yield* Given.createHeld({
     owner: plan.caller,
@@ -378,6 +396,9 @@ export const replay = async (
       _tag: "Impossible",
       why: `calls of step ${replayed.step} started in another order than the model made them`
     }
+  }
+  if (replayed._tag === "Different" && hasOtherTools(recording, replayed)) {
+    return { _tag: "Impossible", why: "its client has given other tools with a result, and they are not in the record" }
   }
   if (replayed._tag === "Different" && recording.plan.error?.reason === "deadline") {
     return { _tag: "Impossible", why: "its deadline has passed in the middle of something, and no frame tells when" }
