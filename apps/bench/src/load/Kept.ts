@@ -55,7 +55,7 @@ export const linesOf = (tables: ReadonlyArray<Table>): string =>
     .map((table) => `  ${table.name}: ${table.rows.toFixed(2)} rows, ${table.bytes.toFixed(0)} bytes`)
     .join("\n")
 
-/** Waits until every plan that is over is sealed, for so many milliseconds at most. */
+/** Waits until every plan that is over or waits is sealed, for so many milliseconds at most. */
 export const allSealed = async (sql: Connection, ms = Infinity): Promise<void> => {
   const until = performance.now() + ms
   while (performance.now() < until) {

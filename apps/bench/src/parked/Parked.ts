@@ -96,7 +96,9 @@ export const parked = async (plans: number, rate: number, say: (line: string) =>
   const store = running.use(await openStore(full.url))
   const original = await (async () => {
     await using gateway = await startOne(full.url)
-    return await park(gateway)
+    const parked = await park(gateway)
+    await store.sealed()
+    return parked
   })()
   const emptyBytes = await store.size()
   await store.copy(original, plans, (made) => say(`${made} parked plans`))

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import { allSealed } from "../load/Kept.ts"
 import { connect } from "../process/PostgresServer.ts"
 
 /** A plan that waits for the result of a call. */
@@ -15,7 +16,7 @@ const tables = {
   sessions: "id = (select session_id from plans where id = $plan)",
   plans: "id = $plan",
   messages: "plan_id = $plan",
-  events: "plan_id = $plan",
+  sealed: "plan_id = $plan",
   tasks: "plan_id = $plan",
   waits: "plan_id = $plan"
 } as const
@@ -36,7 +37,9 @@ export const openStore = async (url: string) => {
 
   return {
     ...connection,
-    /** Copies a plan with all its rows so many times. */
+    /** Waits until the events of every plan are sealed, as far as it has come. */
+    sealed: () => allSealed(sql),
+    /** Copies a plan that is sealed up to where it waits, with all its rows, so many times. What is sealed names the calls of the original. */
     copy: async ({ plan_id, task_id }: Original, copies: number, say: (made: number) => void) => {
       const names = Object.keys(tables) as ReadonlyArray<keyof typeof tables>
       const rows = await Promise.all(

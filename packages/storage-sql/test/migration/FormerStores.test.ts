@@ -15,6 +15,7 @@ import { join } from "node:path"
 import type { DataDirInUse } from "../../src/embedded/DataDir.ts"
 import * as EmbeddedDatabase from "../../src/embedded/EmbeddedDatabase.ts"
 import * as Migrations from "../../src/migration/Migrations.ts"
+import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
 import * as SqlStore from "../../src/SqlStore.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl, temporaryFolder } from "../stores.ts"
@@ -39,6 +40,7 @@ const restore = Effect.fnUntraced(function* ({ at, tables, version }: StoreOf) {
   yield* Migrations.runOf(Object.fromEntries(Object.entries(Migrations.migrations).slice(0, version)))
   const passed = (yield* Clock.currentTimeMillis) - Date.parse(at)
   for (const [table, rows] of Object.entries(tables)) {
+    if (table === "sealed") yield* makeWeeks(sql, [null])
     const sorted = rows.toSorted((a, b) => Number(a["ordinal"] ?? 0) - Number(b["ordinal"] ?? 0))
     const shifted = JSON.stringify(sorted).replaceAll(time, (then) => new Date(Date.parse(then) + passed).toISOString())
     yield* sql.unsafe(

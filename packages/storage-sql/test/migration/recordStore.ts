@@ -56,6 +56,8 @@ const dump = Effect.gen(function* () {
   const tables = yield* sql<{ readonly name: string }>`
 select table_name as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'
   and not ${sql.in("table_name", left)}
+  -- The rows of a partition are those of its table.
+  and not exists (select from pg_inherits i where i.inhrelid = to_regclass(table_name))
 order by case table_name when 'sessions' then 1 when 'plans' then 2 else 3 end, table_name`
   const [migrations] = yield* sql<{ readonly count: number }>`select count(*)::int as count from bowline_migrations`
   const filled = yield* Effect.forEach(tables, ({ name }) =>
