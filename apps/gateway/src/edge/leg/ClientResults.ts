@@ -9,6 +9,7 @@ import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { type EntryKey, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Option, Schema } from "effect"
+import { isDeepStrictEqual } from "node:util"
 import { invalid } from "../../http/Refusals.ts"
 import type { Spoken } from "../question/GivenFiles.ts"
 
@@ -75,6 +76,13 @@ export const make = Effect.gen(function* () {
     const sorted = results.toSorted((a, b) => (a.task_id < b.task_id ? -1 : 1))
     const calls = sorted.map(({ task_id }) => task_id).join()
     const files = texts.flatMap(({ parts = [] }) => parts.filter(({ part }) => part.type === "file"))
+    // Before anything is stored: of two results of one call the first would hold.
+    const other = results.find(({ task_id, ...result }, index) =>
+      results.slice(0, index).some((one) => one.task_id === task_id && !isDeepStrictEqual(one.content, result.content))
+    )
+    if (other !== undefined) {
+      return yield* invalid([{ path: other.path, message: `Expected one result for ${callId(other.task_id)}` }])
+    }
     if (files.length > 0) {
       const message = "Expected text beside results of tools: send the file with the next question"
       return yield* invalid(files.map(({ path }) => ({ path, message })))

@@ -86,6 +86,12 @@ describe("tools of the client", () => {
           for (const { id } of callsOf(first).slice(count)) assert.include(half.text, id)
         }
 
+        const [called] = callsOf(first)
+        const contrary = { role: "tool", tool_call_id: called?.id, content: "green" }
+        const messages = [...given(2).messages, contrary]
+        const both = yield* chat(url, { ...ask, messages })
+        assert.deepStrictEqual([both.status, String(called?.id)], [400, both.text.match(/call_[0-9a-f-]{36}/)?.[0]])
+
         const second = yield* complete(
           url,
           answered(first, (index) => ["red", "blue"][index] ?? "")
