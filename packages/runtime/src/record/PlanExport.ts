@@ -5,7 +5,7 @@ import type { Entry } from "@bowline/domain/plan/Inbox"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect, Option, Schema, Struct } from "effect"
+import { Effect, Option, Predicate, Schema, Struct } from "effect"
 import { type EventRow, toFrames } from "../store/EventRow.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
@@ -33,8 +33,11 @@ export type Line =
   | { readonly type: "entry"; readonly entry: Entry }
 
 /** What edges in other protocols, and forks, say of a plan besides: `GET /plans/{id}` does not show it. */
-const OfEdge = PlanRequest.mapFields(Struct.pick(["instructions", "sampling", "fork"]))
+const OfEdge = PlanRequest.mapFields(Struct.pick(["instructions", "sampling", "legs", "fork"]))
 type OfEdge = typeof OfEdge.Type
+/** What keeps a version that knows no forks from running one is no part of the request. */
+const unguarded = (request: Schema.Json | null) =>
+  Predicate.hasProperty(request, "legs") && request.legs === null ? Struct.omit(request, ["legs"]) : request
 const decodeOfEdge = Schema.decodeUnknownOption(OfEdge)
 
 /** From where a plan is read. */
@@ -101,7 +104,7 @@ export const linesOf = Effect.fnUntraced(function* (
   const rows = yield* allRows(store, id)
   if (rows.length === 0 && isSettled(plan)) return yield* new EventsExpired()
   const { calls, preferences, request } = yield* store.recorded(owner, id)
-  const ofEdge = Option.getOrElse(decodeOfEdge(request), (): OfEdge => ({}))
+  const ofEdge = Option.getOrElse(decodeOfEdge(unguarded(request)), (): OfEdge => ({}))
   const recorded = rows.map((row) => ({ row, records: recordsOf(row) }))
   const records = recorded.flatMap((one) => one.records)
   const begin = records.find((record) => record.type === "begin")

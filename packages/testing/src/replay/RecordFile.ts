@@ -21,7 +21,7 @@ export interface PlanRecording {
   readonly version: string
   readonly preferences: Of<"preferences">["preferences"] | undefined
   /** What the protocol in which it was asked says besides, and of which plan it is a fork. */
-  readonly ofEdge: Pick<Of<"preferences">, "fork" | "instructions" | "sampling">
+  readonly ofEdge: Pick<Of<"preferences">, "fork" | "instructions" | "legs" | "sampling">
   readonly texts: ReadonlyMap<string, string>
   /** Of the session: those before the plan, and its own. */
   readonly messages: ReadonlyArray<Message>
@@ -42,7 +42,7 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   if (head === undefined) throw new Error("Expected a line of the type plan: is this an exported plan?")
   const { schema }: { readonly schema: number } = head
   if (schema !== 1) throw new Error(`The record has the schema ${schema}: this version reads 1`)
-  const { fork, instructions, sampling } = of("preferences")[0] ?? {}
+  const { fork, instructions, legs, sampling } = of("preferences")[0] ?? {}
   return {
     plan: head.plan,
     version: head.version,
@@ -50,6 +50,7 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
     ofEdge: {
       ...(instructions !== undefined && { instructions }),
       ...(sampling !== undefined && { sampling }),
+      ...(legs !== undefined && { legs }),
       ...(fork !== undefined && { fork })
     },
     texts: new Map(of("text").map(({ digest, text }) => [digest, text])),
