@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { toMessagesRequest } from "../../src/provider/internal/MessagesRequest.ts"
+import { filesMessages } from "./golden/filesMessages.ts"
 
 const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
 const conversation = golden("conversation") as ProviderRequest
@@ -24,7 +25,7 @@ describe("toMessagesRequest", () => {
   it.effect("shows the files of a question where they stood, and names those that it cannot show", () =>
     Effect.gen(function* () {
       const request = golden("files") as ProviderRequest
-      assert.deepStrictEqual<unknown>(toMessagesRequest(request, "anthropic"), golden("files.messages"))
+      assert.deepStrictEqual<unknown>(toMessagesRequest(request, "anthropic"), filesMessages)
       yield* asked(request)
     })
   )

@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { toResponsesRequest } from "../../src/provider/internal/ResponsesRequest.ts"
+import { filesResponses } from "./golden/filesResponses.ts"
 
 const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
 
@@ -25,7 +26,7 @@ describe("toResponsesRequest", () => {
   it.effect("shows the files of a question where they stood, and names those that it cannot show", () =>
     Effect.gen(function* () {
       const body = toResponsesRequest(golden("files") as ProviderRequest, "openai")
-      assert.deepStrictEqual<unknown>(body, golden("files.responses"))
+      assert.deepStrictEqual<unknown>(body, filesResponses)
       yield* ResponsesHost.asked({
         method: "POST",
         url: new URL("http://host.test/v1/responses"),

@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { toChatRequest } from "../../src/provider/internal/toChatRequest.ts"
+import { filesChat } from "./golden/filesChat.ts"
 
 const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
 
@@ -18,7 +19,7 @@ describe("toChatRequest", () => {
   it.effect("shows the files of a question where they stood, and names those that it cannot show", () =>
     Effect.gen(function* () {
       const body = toChatRequest(golden("files") as ProviderRequest)
-      assert.deepStrictEqual<unknown>(body, golden("files.chat"))
+      assert.deepStrictEqual<unknown>(body, filesChat)
       yield* ChatHost.asked({
         method: "POST",
         url: new URL("http://host.test/v1/chat/completions"),
