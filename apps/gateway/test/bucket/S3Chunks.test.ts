@@ -1,10 +1,13 @@
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { layerPostgres } from "@bowline/storage-sql/SqlStore"
 import { say } from "@bowline/testing/provider/Turn"
 import { LeaseTime } from "@bowline/testing/unstable/store/StoreCase"
 import { fileStoreCases } from "@bowline/testing/unstable/store/StoreCases"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Clock, Context, Effect, Layer, Redacted, Schedule } from "effect"
 import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import S3rver from "s3rver"
@@ -12,6 +15,7 @@ import * as S3Chunks from "../../src/bucket/S3Chunks.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, startOn, stores } from "../http/RunningGateway.ts"
 import { databases } from "../plan/Databases.ts"
+import * as GatewayProcess from "../plan/GatewayProcess.ts"
 
 const bucket = "files"
 
@@ -150,5 +154,49 @@ describe("files in a bucket", () => {
         assert.strictEqual(third.status, 201)
         assert.deepStrictEqual(yield* read(url, third.body["file_id"]), new Uint8Array(600_000).fill(203))
       }).pipe(Effect.provide(Bucket.layer), Effect.scoped)
+  )
+
+  it.live("leave nothing in it of a process that is killed while it stores one and deletes another", () =>
+    Effect.gen(function* () {
+      const { endpoint, keys } = yield* Bucket
+      const s3 = { bucket, endpoint, region: "eu-central-1", prefix: "kept/" }
+      const folder = yield* folderOf({ "gateway.json": JSON.stringify({ files: { s3 } }) })
+      const { DATABASE_URL } = yield* databases.postgres
+      const doomed = yield* GatewayProcess.start({
+        DATABASE_URL,
+        OPENAI_API_KEY: "key",
+        BOWLINE_CONFIG: join(folder, "gateway.json"),
+        AWS_ACCESS_KEY_ID: "S3RVER",
+        AWS_SECRET_ACCESS_KEY: "S3RVER"
+      })
+      const until = (holds: () => boolean) =>
+        Effect.repeat(Effect.sync(holds), { until: (isSo) => isSo, schedule: Schedule.spaced("5 millis") })
+      const upload = yield* send(`${doomed.url}/files`, { method: "POST", body: Buffer.alloc(5_000_000, 200) })
+      const whole = keys().length
+      assert.strictEqual(whole, 20)
+      const cut = request(`${doomed.url}/files`, { method: "POST", headers: { "content-length": "5000000" } })
+      cut.on("error", () => {})
+      cut.write(Buffer.alloc(2_000_000, 201))
+      yield* until(() => keys().length > whole + 2)
+      const id = String(upload.body["file_id"])
+      void fetch(`${doomed.url}/files/${id}`, { method: "DELETE" }).catch(() => {})
+      const left = () => keys().filter((key) => key.includes(id)).length
+      yield* until(() => left() < whole)
+      yield* doomed.kill("SIGKILL")
+
+      yield* Effect.gen(function* () {
+        const store = yield* FileStore
+        const later = fromMillis((yield* Clock.currentTimeMillis) + 660_000)
+        yield* Effect.repeat(store.sweep(later), { until: (isMore) => !isMore })
+      }).pipe(
+        Effect.provide(
+          Layer.provide(
+            layerPostgres({ url: Redacted.make(DATABASE_URL), maxConnections: 2 }),
+            S3Chunks.layer({ bucket, endpoint, prefix: "kept/" })
+          )
+        )
+      )
+      assert.deepStrictEqual(keys(), [])
+    }).pipe(Effect.provide(Bucket.layer), Effect.scoped)
   )
 })

@@ -2,6 +2,7 @@ import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
+import { randomInt } from "node:crypto"
 import { request as nodeRequest } from "node:http"
 import { send, start, startOn, stores } from "./RunningGateway.ts"
 
@@ -170,15 +171,18 @@ describe("files", () => {
         BOWLINE_MAX_FILE: "600000",
         BOWLINE_FILES_CALLER_QUOTA: "600000"
       })
-      const cut = (headers: Readonly<Record<string, string>>) =>
+      const cut = (headers: Readonly<Record<string, string>>, offset: number) =>
         Effect.callback<void>((resume) => {
           const request = nodeRequest(`${url}/files`, { method: "POST", headers: { ...by("ann"), ...headers } })
           request.on("error", () => resume(Effect.void))
-          request.write(Buffer.alloc(400_000, 0xfe), () => request.destroy())
+          request.write(Buffer.alloc(offset, 0xfe), () => request.destroy())
           request.on("close", () => resume(Effect.void))
         })
-      yield* cut({ "content-length": "600000" })
-      yield* cut({ "transfer-encoding": "chunked" })
+      for (const at of [1, 262_143, 262_144, 262_145]) yield* cut({ "content-length": "600000" }, at)
+      for (let times = 0; times < 8; times++) {
+        const headers = times % 2 === 0 ? { "content-length": "600000" } : { "transfer-encoding": "chunked" }
+        yield* cut(headers, randomInt(1, 600_000))
+      }
       assert.deepStrictEqual((yield* send(`${url}/files`, { headers: by("ann") })).body["files"], [])
       // The quota has room for one such file: nothing that was cut counts.
       const whole = upload(url, Buffer.alloc(600_000, 0xfd))
