@@ -2,6 +2,7 @@ import type { Plan, PlanView } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import type { TargetedKeyboardEvent } from "preact"
 import { useRef } from "preact/hooks"
+import { AttachedFiles, useAttachments } from "../file/Attachments.tsx"
 import { askJson, bowline, inWords, randomKey } from "../gateway/Gateway.ts"
 import { go } from "../route/Location.ts"
 import { planHref } from "../route/Route.ts"
@@ -96,16 +97,20 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
   const start = useStart((why) => {
     problem.value = why
   })
+  const attached = useAttachments()
   const when = useSignal<When>("boundary")
   const { button, place, what } = destinationOf(isOver)
+  const asks = place === "session"
+  const isEmpty = text.value.trim() === "" && !(asks && attached.files.value.length > 0)
 
   const send = async () => {
-    if (isBusy.value || text.value.trim() === "") return
+    if (isBusy.value || isEmpty) return
+    problem.value = asks ? attached.obstacle() : undefined
+    if (problem.value !== undefined) return
     isBusy.value = true
-    problem.value = undefined
     try {
       const plan = await planOf()
-      if (place === "session") await start(nextRequest(plan, text.value))
+      if (asks) await start(nextRequest(plan, attached.questionWith(text.value)))
       else {
         key.current ??= randomKey()
         const next = await say(plan.plan_id, text.value, when.value, key.current)
@@ -126,6 +131,7 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
   return (
     <form
       class="ask-on"
+      {...(asks ? attached.dropZone : {})}
       onSubmit={(event) => {
         event.preventDefault()
         void send()
@@ -143,10 +149,12 @@ export const AskOn = ({ isOver, planOf }: { readonly isOver: boolean; readonly p
           onKeyDown={onKeyDown}
         />
       </label>
-      <button type="submit" disabled={isBusy.value || text.value.trim() === ""}>
+      <button type="submit" disabled={isBusy.value || isEmpty}>
         {isBusy.value ? "Sending…" : button}
       </button>
-      {place === "session" ? null : (
+      {asks ? (
+        <AttachedFiles to={attached} />
+      ) : (
         <label class="when">
           Heard
           <select

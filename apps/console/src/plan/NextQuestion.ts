@@ -22,14 +22,14 @@ const isRecord = (value: unknown): value is NonNullable<PlanRequest["preferences
 const once = new Set(["call", "history", "metadata", "preferences", "prior_summary"])
 
 /** The next question of a plan's session, with the same agents, servers, preset and preferences. */
-export const nextRequest = (plan: Plan, text: string): PlanRequest => {
+export const nextRequest = (plan: Plan, question: PlanRequest["question"]): PlanRequest => {
   const kept = Object.fromEntries(Object.entries(plan.request ?? {}).filter(([name]) => !once.has(name)))
   const preferences = plan.request?.["preferences"]
   return surviving({
     ...kept,
     ...(plan.preset === null ? {} : { preset: plan.preset }),
     ...(isRecord(preferences) ? { preferences: { ...preferences, on_busy: "queue" } } : {}),
-    question: text,
+    question,
     session_id: plan.session_id
   })
 }

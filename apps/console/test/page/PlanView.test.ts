@@ -272,6 +272,12 @@ describeInBrowser("the view of a plan", () => {
         })
         assert.deepStrictEqual(yield* findBarriers(page), [])
         yield* Effect.promise(async () => {
+          const asked = page.url()
+          await page.getByLabel("Files", { exact: true }).setInputFiles(text)
+          await attached.getByText("stored").waitFor()
+          await page.getByRole("button", { name: "Ask on" }).click()
+          await page.waitForURL((to) => to.href !== asked)
+          await shown.getByText("knots.txt").waitFor()
           await page.locator(".facts a[href^='/sessions/']").click()
           await isDrawn("dropped.png")
         })
