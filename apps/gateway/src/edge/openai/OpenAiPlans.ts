@@ -168,7 +168,8 @@ export const make = Effect.gen(function* () {
           Effect.catchTag("NotFound", () => Effect.fail(isGone)),
           Effect.flatMap(({ prior_summary, told }) => {
             const alone = { ...Struct.omit(request, ["session_id"]), history: [] }
-            return begin(prior_summary === "" ? alone : { ...alone, prior_summary }, { told })
+            const summaries = [prior_summary, request.prior_summary ?? ""].filter((text) => text !== "")
+            return begin({ ...alone, ...(summaries.length > 0 && { prior_summary: summaries.join("\n\n") }) }, { told })
           })
         )
       const start = (request: PlanRequest) => {

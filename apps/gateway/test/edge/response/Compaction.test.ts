@@ -54,6 +54,16 @@ describe("a conversation of Responses", () => {
           messages.map((message) => "text" in message && message.text.split(" ")[0]),
           ["three", "fine", "What"]
         )
+        // A branch has the summary that the response began with, and one of the input besides.
+        const fourth = yield* create({ input: "And?", previous_response_id: third.id })
+        const behind = { previous_response_id: fourth.id }
+        yield* create({ input: "Left?", ...behind })
+        const encrypted_content = Buffer.from("FACT 42").toString("base64url")
+        yield* create({ input: [{ type: "compaction", encrypted_content }, question], ...behind })
+        const branch = yield* Effect.flatMap(provider.requests.all, (all) =>
+          ChatHost.asked(all.at(-1) ?? assert.fail())
+        )
+        for (const fact of ["FACT 4711", "FACT 42"]) assert.include(branch.system, fact)
         const forged = [{ type: "compaction", encrypted_content: "*" }, question]
         const wrong = yield* post(`${url}/v1/responses`, { model: "bowline", input: forged })
         assert.deepInclude(wrong.body["error"], { param: "input[0].encrypted_content" })
