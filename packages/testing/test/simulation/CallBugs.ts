@@ -203,7 +203,7 @@ export const callBugs: Readonly<Record<string, Bug>> = {
   "an interrupt that does not reach the other replica": {
     overrides: interruptUnheard,
     rule: "inTime",
-    seeds: [161],
+    seeds: [88],
     scenario: {
       ...scenarioOf(talking(30), 2),
       plans: [talking(30), { ...plainPlan, name: "p1", at: 3_000, replica: 1, onBusy: "interrupt" }]

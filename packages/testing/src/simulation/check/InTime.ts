@@ -99,7 +99,14 @@ const isReached = (observed: Observed, plan: ObservedPlan, from: number, replica
     (one) =>
       asked.includes(one.replica) && one.deaf.some((span) => span.from < to && span.to > from - aftermath(observed))
   )
-  return (isDeaf && ended <= to) || asked.some((name) => wasHindered(observed, name, from - aftermath(observed), to))
+  // The store did what was asked, and its answer was lost: it is asked again, a pause later.
+  const isUnanswered = observed.faults.some(
+    ({ fault, from: struck }) => fault._tag === "AnswerLost" && struck >= from - aftermath(observed) && struck <= to
+  )
+  return (
+    ((isDeaf || isUnanswered) && ended <= to) ||
+    asked.some((name) => wasHindered(observed, name, from - aftermath(observed), to))
+  )
 }
 
 const endOf = (observed: Observed, plan: ObservedPlan): string => seconds(endsOf(observed, plan)[0]?.at ?? observed.end)
