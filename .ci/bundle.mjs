@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, existsSync, rmSync } from "node:fs"
+import { copyFileSync, cpSync, existsSync, rmSync, symlinkSync } from "node:fs"
 import { createRequire, isBuiltin } from "node:module"
 import { basename, dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -6,12 +6,16 @@ import { build } from "vite"
 import { builtConsole, builtDocs, bundle, root } from "./setup.mjs"
 
 /** It stays where it is, and reads files beside its own. */
-const left = /^(@electric-sql\/pglite|@aws-sdk\/client-s3)(\/|$)/
+const left = /^@electric-sql\/pglite(\/|$)/
+
+/** What operators install beside the gateway. */
+const installed = "@aws-sdk/client-s3"
 
 const leave = {
   name: "leave",
   enforce: "pre",
   async resolveId(source, importer) {
+    if (source === installed) return { id: source, external: true }
     if (!left.test(source)) return undefined
     const { id } = await this.resolve(source, importer, { skipSelf: true })
     return { id: pathToFileURL(id).href, external: true }
@@ -84,3 +88,7 @@ for (const built of [builtConsole, builtDocs]) {
   rmSync(copy, { recursive: true, force: true })
   if (existsSync(built)) cpSync(built, copy, { recursive: true })
 }
+// It is found beside the bundle.
+const modules = join(folder, "../../node_modules")
+rmSync(modules, { force: true })
+symlinkSync(join(root, "apps/gateway/node_modules"), modules)

@@ -23,6 +23,7 @@ describe("models.json", () => {
       refuses = [],
       structuredOutput = true,
       input: takes = ["text"],
+      maxPdfPages = 1,
       ...others
     } = model
     assert.deepStrictEqual(others, {})
@@ -30,6 +31,8 @@ describe("models.json", () => {
     assert.notInclude(refuses, "max_tokens")
     assert.isTrue(structuredOutput)
     assert.include(["text", "text,image", "text,image,pdf"], takes.join())
+    assert.isTrue(Number.isInteger(maxPdfPages) && maxPdfPages >= 1 && maxPdfPages <= 10_000)
+    assert.isTrue(maxPdfPages === 1 || takes.includes("pdf"))
     assert.isBoolean(isReasoning)
     assert.isTrue(Number.isInteger(contextWindow) && contextWindow >= 4_000 && contextWindow <= 10_000_000)
     assert.isTrue(Number.isInteger(outputLimit) && outputLimit >= 1 && outputLimit <= contextWindow)
