@@ -60,6 +60,7 @@ const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const DemoModel = Effect.promise(() => import("./demo/DemoModel.ts"))
 const TokenIssuers = Effect.promise(() => import("./http/TokenIssuers.ts"))
 const OidcProvider = Effect.promise(() => import("./http/OidcProvider.ts"))
+const GrantedAccounts = Effect.promise(() => import("./http/GrantedAccounts.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const storesOf = ({ database, eventsTtl, sessionTtl }: Config) => {
@@ -161,6 +162,15 @@ const presets = (config: Config) => {
   )
 }
 
+/** What callers have granted at the accounts of the configuration. The operator names the servers, so the egress rules do not hold for them. */
+const accounts = (config: Config) =>
+  config.accounts.size === 0
+    ? Layer.empty
+    : Layer.provide(
+        Layer.unwrap(Effect.map(GrantedAccounts, ({ layer }) => layer(config))),
+        Outbound.layerAnywhere(config.peerTls)
+      )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config, plans: typeof Plans.layer) =>
   plans.pipe(
@@ -173,6 +183,7 @@ const runtime = (config: Config, plans: typeof Plans.layer) =>
         Outbound.layerWithin(config.egress, config.peerTls)
       )
     ),
+    Layer.provideMerge(accounts(config)),
     Layer.provideMerge(CallerTokens.layer),
     Layer.provideMerge(stores(config)),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),

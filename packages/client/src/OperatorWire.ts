@@ -159,6 +159,13 @@ export interface ShownKey {
   readonly key: string
 }
 
+export interface ConnectedAccount {
+  readonly name: string
+  readonly connected_at: string
+  readonly scopes: ReadonlyArray<string>
+  readonly expires_at: string | null
+}
+
 export interface Feedback {
   readonly plan_id: string
   readonly caller: string

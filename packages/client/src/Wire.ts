@@ -87,6 +87,7 @@ export type AgentAuth =
     readonly scope?: string
     readonly actor_token_env_var?: string
   }
+  | { readonly type: "account"; readonly account: string }
 
 export interface ToolEffect {
   readonly key: "arguments" | ReadonlyArray<string>

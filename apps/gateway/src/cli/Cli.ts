@@ -11,6 +11,7 @@ import { doctor } from "./DoctorCommand.ts"
 import { evaluate } from "./EvalCommand.ts"
 import { fork } from "./ForkCommand.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
+import { accounts } from "./AccountsCommand.ts"
 import { keys } from "./KeysCommand.ts"
 import { printLine, tell } from "./Output.ts"
 import { exportPlans } from "./ExportCommand.ts"
@@ -54,6 +55,7 @@ const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(
     schedules,
     credentials,
     keys,
+    accounts,
     usage,
     webhooks,
     exportPlans,

@@ -91,6 +91,7 @@ const lists = {
   budgets: ({ file }: Reading) => file.budgets,
   webhooks: ({ file }: Reading) => file.webhooks,
   "auth.jwt": ({ file }: Reading) => file.issuers,
+  accounts: ({ file }: Reading) => file.accounts,
   "console.oidc": ({ file }: Reading) => file.oidc,
   "files.s3": ({ file }: Reading) => file.s3,
   "tools.effects": ({ file }: Reading) => file.effects

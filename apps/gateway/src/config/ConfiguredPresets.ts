@@ -1,8 +1,9 @@
 import { everything } from "@bowline/runtime/unstable/config/Permissions"
-import { defaultPreset, type Preset } from "@bowline/runtime/unstable/config/Presets"
-import { actsForCaller, type AgentAuth } from "@bowline/domain/peer/Agent"
+import type { Preset } from "@bowline/runtime/unstable/config/Presets"
+import { actsForCaller } from "@bowline/domain/peer/Agent"
 import type { Values } from "./setting/Settings.ts"
 import type { ConfigFile } from "./file/ConfigFile.ts"
+import { placedAuths } from "./file/PresetSettings.ts"
 import { toPermission } from "./CallerRules.ts"
 import { anyOf } from "./ConfiguredModels.ts"
 import type { Misfit } from "./Misfit.ts"
@@ -20,8 +21,6 @@ export const presetsOf = ({ presets }: ConfigFile): ReadonlyArray<ConfiguredPres
     webhooks,
     permission: permissions === undefined ? everything : toPermission(permissions)
   }))
-
-const none: AgentAuth = { type: "none" }
 
 /** The globs of permissions that no preset matches. A misspelt one would allow less, or deny less, than it says. */
 export const presetMisfits = ({ name: file, permissions = {}, presets }: ConfigFile): ReadonlyArray<Misfit> => {
@@ -43,19 +42,17 @@ export const presetMisfits = ({ name: file, permissions = {}, presets }: ConfigF
   )
 }
 
-/** The agents and servers that are called as the caller, where the gateway cannot keep what it needs for that. */
-export const actingMisfits = ({ name: file, presets }: ConfigFile, { secretKey }: Values): ReadonlyArray<Misfit> => {
+/** The agents and servers that are called as the caller, and the accounts, where the gateway cannot keep what it needs for that. */
+export const actingMisfits = (
+  { accounts, name: file, presets }: ConfigFile,
+  { secretKey }: Values
+): ReadonlyArray<Misfit> => {
   if (secretKey !== undefined) return []
   const expected =
     "Expected it with BOWLINE_SECRET_KEY (plans.secret_key in the file), which encrypts what acts as callers"
-  return presets.flatMap(({ agents, name, servers }) => {
-    const path = name === defaultPreset ? [] : ["presets", name]
-    const acting = [
-      ...agents.map(({ auth }, at) => ({ auth, at: ["agents", at] })),
-      ...servers.map((server, at) => ({ auth: "url" in server ? server.auth : none, at: ["mcp_servers", at] }))
-    ].filter(({ auth }) => actsForCaller(auth))
-    return acting.map(({ at }): Misfit => {
-      return { name: "secretKey", place: { _tag: "File", file, path: [...path, ...at, "auth", "type"] }, expected }
-    })
-  })
+  const places = [
+    ...placedAuths(presets).flatMap(({ auth, path }) => (actsForCaller(auth) ? [[...path, "auth", "type"]] : [])),
+    ...Object.keys(accounts).map((name) => ["accounts", name])
+  ]
+  return places.map((path): Misfit => ({ name: "secretKey", place: { _tag: "File", file, path }, expected }))
 }

@@ -4,6 +4,7 @@ import type { Agent } from "@bowline/domain/peer/Agent"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { Duration, Record, Redacted } from "effect"
 import type { ConfigFile } from "./file/ConfigFile.ts"
+import type { FileAccount } from "./file/AccountSchema.ts"
 import type { FileS3 } from "./file/BucketSchema.ts"
 import type { FileIssuer } from "./file/IssuerSchema.ts"
 import type { PresetSettings } from "./file/PresetSettings.ts"
@@ -100,6 +101,14 @@ const issuerOf = ({ leeway, ...issuer }: FileIssuer) => ({
   ...(leeway !== undefined && { leeway: Duration.format(leeway) })
 })
 
+const accountOf = (account: FileAccount) =>
+  Object.fromEntries(
+    Object.entries(account).map(([key, value]) => [
+      key,
+      typeof value === "string" && URL.canParse(value) ? withoutSecrets(value) : value
+    ])
+  )
+
 const presetOf = (preset: PresetSettings) => {
   const { agents, description, instructions, permissions, preferences, servers, webhooks } = preset
   return {
@@ -144,6 +153,7 @@ export const describe = (
       )
     },
     auth: { jwt: file.issuers.map(issuerOf) },
+    accounts: Record.map(file.accounts, accountOf),
     permissions: file.permissions ?? null,
     budgets: file.budgets ?? null,
     webhooks: file.webhooks.map(webhookOf)

@@ -9,6 +9,7 @@ import type { FileLimits } from "@bowline/runtime/unstable/config/FilesConfig"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/unstable/egress/Egress"
 import { Context, Duration, Effect, type LogLevel, Option, Redacted } from "effect"
+import type { FileAccount } from "./file/AccountSchema.ts"
 import type { ConfigFile } from "./file/ConfigFile.ts"
 import type { FileS3 } from "./file/BucketSchema.ts"
 import { type FileIssuer, issuerOf } from "./file/IssuerSchema.ts"
@@ -67,6 +68,12 @@ export interface Reread {
 }
 
 /** Everything that an operator configures, see `docs/reference/configuration.md`. */
+/** An account as the file has it, with its client. */
+export interface ConfiguredAccount extends Omit<FileAccount, "client_id" | "client_secret_env_var"> {
+  readonly clientId: string
+  readonly clientSecret: Redacted.Redacted | undefined
+}
+
 export class GatewayConfig extends Context.Service<
   GatewayConfig,
   {
@@ -128,6 +135,8 @@ export class GatewayConfig extends Context.Service<
           readonly clientSecret: Redacted.Redacted | undefined
         }
       | undefined
+    /** Where callers let the gateway act as them, by name. */
+    readonly accounts: ReadonlyMap<string, ConfiguredAccount>
     readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
     /** The largest body of a request, in bytes. */
     readonly maxBody: number
@@ -214,6 +223,15 @@ const oidcOf = ({ issuers, oidc }: ConfigFile, environment: Texts) => {
     clientSecret: secret === undefined ? undefined : Redacted.make(secret)
   }
 }
+
+const accountsOf = ({ accounts }: ConfigFile, environment: Texts): ReadonlyMap<string, ConfiguredAccount> =>
+  new Map(
+    Object.entries(accounts).map(([name, { client_id, client_secret_env_var, ...account }]) => {
+      const secret = environment[client_secret_env_var ?? ""]
+      const clientSecret = secret === undefined ? undefined : Redacted.make(secret)
+      return [name, { ...account, clientId: client_id, clientSecret }]
+    })
+  )
 
 const plansOf = ({ file, models, sources, values }: Reading, changeable: () => Changeable): PlansConfig["Service"] => ({
   model: models.model,
@@ -309,6 +327,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     openai: { showsProgress: values.openaiProgress === "text", onRetract: values.openaiOnRetract },
     consoleEnabled: values.consoleEnabled,
     consoleOidc: values.consoleEnabled ? oidcOf(file, environment) : undefined,
+    accounts: accountsOf(file, environment),
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
     fileLimits: {

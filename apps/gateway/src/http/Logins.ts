@@ -26,13 +26,31 @@ const isLocalRequest = ({ headers }: HttpServerRequest.HttpServerRequest): boole
 const cookieOf = (request: HttpServerRequest.HttpServerRequest) =>
   isLocalRequest(request) && request.headers["origin"]?.startsWith("https:") !== true ? local : secure
 
+export const newSecret = (): string => randomBytes(tokenBytes).toString("base64url")
+
 /** How long somebody may take at the identity provider. */
 const away = Duration.minutes(10)
 
-const secretCookieOf = (request: HttpServerRequest.HttpServerRequest) => {
+const wayCookieOf = (request: HttpServerRequest.HttpServerRequest, to: "login" | "account") => {
   const { name, options } = cookieOf(request)
-  return { name: `${name}-login`, options }
+  return { name: `${name}-${to}`, options }
 }
+
+/**
+ * What the browser keeps while it is somewhere else, and its end: a callback that comes again has none. The way back comes from another site, so that the cookie has to be a
+ * laxer one.
+ */
+const wayTo = (to: "login" | "account") =>
+  Effect.map(HttpServerRequest.HttpServerRequest, (request) => {
+    const { name, options } = wayCookieOf(request, to)
+    return {
+      kept: request.cookies[name],
+      keep: (response: HttpServerResponse.HttpServerResponse, text: string) =>
+        HttpServerResponse.setCookieUnsafe(response, name, text, { ...lax, ...options, maxAge: away }),
+      drop: (response: HttpServerResponse.HttpServerResponse) =>
+        HttpServerResponse.expireCookieUnsafe(response, name, { ...lax, ...options })
+    }
+  })
 
 const lax = { httpOnly: true, sameSite: "lax", path: "/" } as const
 
@@ -107,7 +125,7 @@ export const make = Effect.gen(function* () {
       by: { readonly key: Redacted.Redacted } | { readonly oidc: OidcCaller }
     ) {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const token = randomBytes(tokenBytes).toString("base64url")
+      const token = newSecret()
       const now = yield* Clock.currentTimeMillis
       const kept = { now, until: now + Duration.toMillis(duration) }
       const digest = issuedDigest(token)
@@ -142,26 +160,7 @@ export const make = Effect.gen(function* () {
         : Option.none<KnownCaller>()
     }),
 
-    /** What the browser keeps while it is at the identity provider. The way back comes from another site, so that the cookie has to be a laxer one. */
-    keepSecret: Effect.map(HttpServerRequest.HttpServerRequest, (request) => {
-      const { name, options } = secretCookieOf(request)
-      const secret = randomBytes(tokenBytes).toString("base64url")
-      return {
-        secret,
-        keep: (response: HttpServerResponse.HttpServerResponse) =>
-          HttpServerResponse.setCookieUnsafe(response, name, secret, { ...lax, ...options, maxAge: away })
-      }
-    }),
-
-    /** The secret of this browser, and its end: a callback that comes again has none. */
-    takeSecret: Effect.map(HttpServerRequest.HttpServerRequest, (request) => {
-      const { name, options } = secretCookieOf(request)
-      return {
-        secret: request.cookies[name],
-        drop: (response: HttpServerResponse.HttpServerResponse) =>
-          HttpServerResponse.expireCookieUnsafe(response, name, { ...lax, ...options })
-      }
-    }),
+    wayTo,
 
     /** Logs out whoever has sent this request. */
     end: Effect.gen(function* () {

@@ -1,43 +1,15 @@
-import { Cache, Data, Duration, Effect, Exit, Layer, Option, Redacted } from "effect"
-import { HttpBody, HttpClient, HttpClientRequest } from "effect/http"
-import { createHmac } from "node:crypto"
+import { Cache, Duration, Effect, Exit, Layer, Option } from "effect"
 import * as OpenId from "openid-client"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { attempt, derive, discover, makeFetch } from "./OpenIdClient.ts"
 import { OidcLogin } from "./OidcLogin.ts"
 import { Refused } from "./Refusals.ts"
 import { callerOf } from "./TokenClaims.ts"
 
 export const callbackPath = "/console/callback"
 
-const timeoutSeconds = 5
-
 /** How long what the identity provider says of itself is not asked again. */
 const freshFor = Duration.minutes(10)
-
-/** What the library has thrown. */
-class OidcFailed extends Data.TaggedError("OidcFailed")<{ readonly cause: unknown }> {}
-
-const derive = (secret: string, what: string): string => createHmac("sha256", secret).update(what).digest("base64url")
-
-/** The library's requests go out as all of the gateway's own do. */
-const makeFetch = Effect.gen(function* () {
-  const client = yield* HttpClient.HttpClient
-  const run = Effect.runPromiseWith(yield* Effect.context())
-  const fetchOwn: OpenId.CustomFetch = (url, { body, headers, method, signal }) => {
-    const request = HttpClientRequest.make(method === "POST" ? "POST" : "GET")(url, { headers })
-    const text = typeof body === "string" || body instanceof URLSearchParams ? body.toString() : ""
-    const sent =
-      text === "" ? request : HttpClientRequest.setBody(request, HttpBody.text(text, headers["content-type"]))
-    const answered = Effect.gen(function* () {
-      const response = yield* client.execute(sent)
-      const answer = yield* response.text
-      const isEmpty = response.status === 204 || response.status === 304
-      return new Response(isEmpty ? null : answer, { status: response.status, headers: { ...response.headers } })
-    })
-    return run(Effect.timeout(answered, `${timeoutSeconds} seconds`), signal === undefined ? {} : { signal })
-  }
-  return fetchOwn
-})
 
 const refused = (detail: string) => new Refused({ code: "unauthorized", detail })
 
@@ -54,28 +26,11 @@ export const layer = Layer.effect(
       detail: `The identity provider ${issuer.name} does not answer. Try again, or log in with a key`
     })
 
-    const discovering = Effect.tryPromise({
-      try: async () => {
-        const secret = clientSecret === undefined ? undefined : Redacted.value(clientSecret)
-        const isPlain = issuer.issuer.startsWith("http:")
-        const found = await OpenId.discovery(
-          new URL(issuer.issuer),
-          clientId,
-          undefined,
-          secret === undefined ? OpenId.None() : OpenId.ClientSecretBasic(secret),
-          {
-            [OpenId.customFetch]: fetchOwn,
-            timeout: timeoutSeconds,
-            // The operator wrote http: the provider is on the same machine, or behind a tunnel.
-            // oxlint-disable-next-line typescript/no-deprecated -- it is marked so to be noticed
-            ...(isPlain && { execute: [OpenId.allowInsecureRequests] })
-          }
-        )
-        // Whoever can change what the token endpoint says cannot sign.
-        OpenId.enableNonRepudiationChecks(found)
-        return found
-      },
-      catch: (cause) => new OidcFailed({ cause })
+    const discovering = attempt(async () => {
+      const found = await discover({ issuer: issuer.issuer, clientId, clientSecret }, fetchOwn)
+      // Whoever can change what the token endpoint says cannot sign.
+      OpenId.enableNonRepudiationChecks(found)
+      return found
     }).pipe(
       Effect.tapError((cause) =>
         Effect.annotateLogs(Effect.logWarning("identity_provider_failed", cause), { issuer: issuer.name })
@@ -103,17 +58,14 @@ export const layer = Layer.effect(
       }),
       finish: Effect.fnUntraced(function* (url: URL, secret: string) {
         const found = yield* provider
-        const claims = yield* Effect.tryPromise({
-          try: async () => {
-            const tokens = await OpenId.authorizationCodeGrant(found, url, {
-              pkceCodeVerifier: derive(secret, "verifier"),
-              expectedState: derive(secret, "state"),
-              expectedNonce: derive(secret, "nonce"),
-              idTokenExpected: true
-            })
-            return tokens.claims() ?? {}
-          },
-          catch: (cause) => new OidcFailed({ cause })
+        const claims = yield* attempt(async () => {
+          const tokens = await OpenId.authorizationCodeGrant(found, url, {
+            pkceCodeVerifier: derive(secret, "verifier"),
+            expectedState: derive(secret, "state"),
+            expectedNonce: derive(secret, "nonce"),
+            idTokenExpected: true
+          })
+          return tokens.claims() ?? {}
         }).pipe(
           Effect.tapError((cause) =>
             Effect.annotateLogs(Effect.logInfo("login_refused", cause), { issuer: issuer.name })

@@ -70,14 +70,15 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("depart", ({ request }) =>
         Effect.gen(function* () {
           const { begin } = yield* expectProvider
-          const { keep, secret } = yield* logins.keepSecret
-          return keep(seeOther(String(yield* begin(baseOf(publicUrl, request), secret))))
+          const { keep } = yield* logins.wayTo("login")
+          const secret = Logins.newSecret()
+          return keep(seeOther(String(yield* begin(baseOf(publicUrl, request), secret))), secret)
         }).pipe(answer)
       )
       .handleRaw("arrive", ({ request }) =>
         Effect.gen(function* () {
           const { finish } = yield* expectProvider
-          const { drop, secret } = yield* logins.takeSecret
+          const { drop, kept: secret } = yield* logins.wayTo("login")
           const arrived = Effect.gen(function* () {
             if (secret === undefined) return yield* notBegun
             const at = new URL(`${baseOf(publicUrl, request)}${request.url}`)

@@ -12,7 +12,9 @@ import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
 import * as ConsolePages from "../page/ConsolePages.ts"
 import * as DocsPages from "../page/DocsPages.ts"
+import * as ConnectRoutes from "../page/ConnectRoutes.ts"
 import * as LoginRoutes from "../page/LoginRoutes.ts"
+import * as AccountRoutes from "./AccountRoutes.ts"
 import * as McpRoutes from "../edge/mcp/McpRoutes.ts"
 import * as RpcMessage from "../edge/mcp/RpcMessage.ts"
 import * as OpenAiError from "../edge/openai/OpenAiError.ts"
@@ -62,6 +64,8 @@ const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     A2aRoutes.layer,
     IdentityRoutes.layer,
     LoginRoutes.layer,
+    AccountRoutes.layer,
+    ConnectRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),

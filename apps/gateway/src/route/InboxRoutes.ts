@@ -10,6 +10,7 @@ import { Effect, Schema, SchemaTransformation } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { Accounts } from "../http/ConnectedAccounts.ts"
 import { ownerOf } from "../http/BearerAuthorization.ts"
 import { IsAdmin } from "../http/KnownCallers.ts"
 import { answer, idOf } from "../http/Refusals.ts"
@@ -44,6 +45,7 @@ export const layer = HttpApiBuilder.group(
     const findOwner = yield* ownerOf
     const readDecision = readJson(Decision, maxBody)
     const readEntry = readJson(EntryBody, maxBody)
+    const granted = yield* Accounts
     const decider = Effect.all({ caller: Caller, isAdmin: IsAdmin })
 
     return handlers
@@ -73,7 +75,12 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const filter = kind === undefined ? {} : { kind }
           const { items, next } = yield* inbox.waiting(yield* findOwner(named), filter, page)
-          return { waiting: items, next_cursor: next }
+          const waiting = yield* Effect.forEach(items, (one) =>
+            one.kind === "account" && one.url !== null && granted !== undefined
+              ? Effect.map(granted.freshen(one.url), (url) => ({ ...one, url }))
+              : Effect.succeed(one)
+          )
+          return { waiting, next_cursor: next }
         }).pipe(answer)
       )
       .handle("approvals", ({ query: { caller: named, ...page } }) =>

@@ -36,6 +36,7 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /plans/{id}/webhooks": {},
   "POST /plans/{id}/webhooks/{delivery_id}/retry": {},
   "DELETE /effects/{id}": { refusal: [403, "forbidden"] },
+  "DELETE /accounts/{name}": { refusal: [404, "not_found"] },
   "DELETE /keys/{id}": { refusal: [403, "forbidden"] },
   "GET /files/{id}": {},
   "GET /files/{id}/content": {},
@@ -93,6 +94,7 @@ const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"]
     "from",
     "to",
     "by",
+    "link",
     "purpose",
     "token"
   ]

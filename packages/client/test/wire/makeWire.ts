@@ -48,6 +48,7 @@ const bodies = [
   "NewKey",
   "IssuedKey",
   "ShownKey",
+  "ConnectedAccount",
   "Feedback",
   "Spending",
   "StoredFile",
@@ -241,6 +242,7 @@ const own: Readonly<Record<string, ReadonlyArray<string>>> = {
     "NewKey",
     "IssuedKey",
     "ShownKey",
+    "ConnectedAccount",
     "Feedback",
     "Spending"
   ],

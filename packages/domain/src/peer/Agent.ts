@@ -60,10 +60,12 @@ export const AgentAuth = Schema.Union([
     client_secret_env_var: EnvVar,
     scope: OAuthText
   }),
-  TokenExchange
+  TokenExchange,
+  // What the plan's caller has granted at the authorization server of an account that the configuration names.
+  Schema.Struct({ type: Schema.tag("account"), account: AgentName })
 ]).annotate({
   message:
-    "Expected an object of type none, bearer, bearer_env, did_signed, oauth2_client_credentials or token_exchange"
+    "Expected an object of type none, bearer, bearer_env, did_signed, oauth2_client_credentials, token_exchange or account"
 })
 export type AgentAuth = typeof AgentAuth.Type
 
@@ -91,7 +93,10 @@ export const urlsOf = (url: string, auth: AgentAuth): ReadonlyArray<string> =>
   "token_url" in auth ? [url, auth.token_url] : [url]
 
 /** Whether calls with this `auth` are made as the caller of their plan. */
-export const actsForCaller = ({ type }: AgentAuth): boolean => type === "token_exchange"
+export const actsForCaller = ({ type }: AgentAuth): boolean => type === "token_exchange" || type === "account"
+
+/** Whether that needs a token with which the caller has come. */
+export const needsCallersToken = ({ type }: AgentAuth): boolean => type === "token_exchange"
 
 /** Milliseconds, from 100 to 6 hours. */
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
@@ -146,7 +151,7 @@ export const RemoteId = Schema.NonEmptyString.check(
  *
  * @example
  * ```ts
- * import { actsForCaller, Agent, AgentName, Did, HttpUrl, RemoteId, summary, TimeoutMs, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
+ * import { actsForCaller, Agent, AgentName, Did, HttpUrl, needsCallersToken, RemoteId, summary, TimeoutMs, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
  * import { Schema } from "effect"
  *
  * const agent = Schema.decodeUnknownSync(Agent)({
@@ -158,7 +163,7 @@ export const RemoteId = Schema.NonEmptyString.check(
  *   skills: [{ id: "inspect", timeout_ms: TimeoutMs.make(10_000) }]
  * })
  *
- * console.log(summary(agent), variablesOf(agent.auth), urlsOf(agent.endpoint, agent.auth), actsForCaller(agent.auth))
+ * console.log(summary(agent), variablesOf(agent.auth), urlsOf(agent.endpoint, agent.auth), actsForCaller(agent.auth), needsCallersToken(agent.auth))
  * ```
  */
 export const Agent = Schema.Struct({

@@ -22,6 +22,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
     | "key"
     | "file"
     | "schedule"
+    | "account"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`

@@ -1,4 +1,4 @@
-import { actsForCaller } from "@bowline/domain/peer/Agent"
+import { needsCallersToken } from "@bowline/domain/peer/Agent"
 import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { ConfiguredServers, type ConfiguredServer } from "@bowline/runtime/unstable/remote/ConfiguredServers"
@@ -46,7 +46,7 @@ export const layer = ({ environment, servers }: Options) =>
           return {
             terms: server,
             address: server.url,
-            actsForCaller: actsForCaller(server.auth),
+            needsCallersToken: needsCallersToken(server.auth),
             connect: (...asked) => client.connect(server, ...asked)
           }
         }

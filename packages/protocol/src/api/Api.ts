@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import manifest from "../../package.json" with { type: "json" }
 import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
+import { AccountsApi, ConnectApi } from "../account/AccountsApi.ts"
 import { ConsoleApi } from "../console/ConsoleApi.ts"
 import { LoginApi } from "../console/LoginApi.ts"
 import { EffectsApi } from "../effect/EffectsApi.ts"
@@ -78,6 +79,8 @@ export class Api extends HttpApi.make("bowline")
     McpApi,
     IdentityApi,
     LoginApi,
+    AccountsApi,
+    ConnectApi,
     GatewayApi
   )
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })

@@ -19,6 +19,7 @@ describe("Api", () => {
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
+      "DELETE /accounts/{name}",
       "DELETE /console/session",
       "DELETE /effects/{id}",
       "DELETE /files/{id}",
@@ -37,6 +38,9 @@ describe("Api", () => {
       "GET /.well-known/oauth-protected-resource",
       "GET /.well-known/oauth-protected-resource/mcp",
       "GET /a2a/agents/{preset}/.well-known/agent-card.json",
+      "GET /accounts",
+      "GET /accounts/callback",
+      "GET /accounts/connect",
       "GET /agui",
       "GET /approvals",
       "GET /console/callback",
@@ -86,6 +90,7 @@ describe("Api", () => {
       "GET /v1/responses/{id}/input_items",
       "GET /waiting",
       "PATCH /schedules/{id}",
+      "POST /accounts/connect",
       "POST /agui",
       "POST /console/session",
       "POST /credentials/{id}/clear",

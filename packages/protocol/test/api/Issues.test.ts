@@ -34,7 +34,7 @@ describe("Issues", () => {
         "agents[0].skills[1].timeout_ms: Expected a value between 100 and 21600000",
         "agents[1].auth.token: This field is required",
         "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
-        "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed, oauth2_client_credentials or token_exchange",
+        "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed, oauth2_client_credentials, token_exchange or account",
         'mcp_servers[0].approval: Expected "never" | "always"',
         "mcp_servers[0].command: Expected a url instead: only the gateway's configuration may name a command",
         'preferences.approval: Expected "never" | "sensitive" | "always"',

@@ -77,7 +77,9 @@ export const layer = Layer.effect(
       )
     })
     const lookAgain = Effect.fnUntraced(function* (caller: CallerName, account: string | null) {
-      if (account === null && Option.isSome(yield* newest(caller))) yield* wake(caller, account)
+      const isThere =
+        account === null ? Option.isSome(yield* newest(caller)) : (yield* store.grants(caller, account)).length > 0
+      if (isThere) yield* wake(caller, account)
     })
     return {
       areKept: true,

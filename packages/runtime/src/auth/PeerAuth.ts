@@ -1,10 +1,12 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type AgentAuth, variablesOf } from "@bowline/domain/peer/Agent"
-import { Auth, Unreachable } from "@bowline/domain/peer/PeerError"
+import { AccountRequired, Auth, Unreachable } from "@bowline/domain/peer/PeerError"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
 import { Redaction } from "../http/Redaction.ts"
+import { AccountGrants } from "./AccountGrants.ts"
 import { CallerTokens, OnBehalfOf } from "./CallerTokens.ts"
 import { GatewayIdentity, type Identity } from "./GatewayIdentity.ts"
 import * as AccessTokens from "./AccessTokens.ts"
@@ -61,6 +63,35 @@ const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): 
   }
 }
 
+const notGranted = (account: string) =>
+  failure(
+    "refused",
+    new AccountRequired({
+      account,
+      message: `The caller has not granted what the gateway needs at the account ${account}. The plan goes on once the caller has`
+    })
+  )
+
+/** What the caller has granted at an account. */
+const lent = (grants: (typeof AccountGrants)["Service"], account: string, caller: CallerName | undefined): PeerAuth => {
+  const redaction = new Redaction()
+  let last: Redacted.Redacted | undefined
+  return {
+    headers: Effect.fnUntraced(function* () {
+      const token = caller === undefined ? Option.none<Redacted.Redacted>() : yield* grants.token(caller, account)
+      if (Option.isNone(token)) return yield* notGranted(account)
+      last = token.value
+      const headers = withToken(last)
+      redaction.addAuthorization(headers["authorization"])
+      return headers
+    }),
+    renew: Effect.suspend(() =>
+      caller === undefined || last === undefined ? Effect.void : grants.refuse(caller, account, last)
+    ).pipe(Effect.as(true)),
+    redaction
+  }
+}
+
 const unsent = (message: string) => failure("unsent", new Auth({ message: `${message}: nothing was sent` }))
 
 /**
@@ -78,6 +109,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
     return yield* unsent(`The variable ${name} ${why}`)
   })
   const callers = yield* CallerTokens
+  const grants = yield* AccountGrants
   const tokens = yield* AccessTokens.make(client, {
     secretOf,
     tokenOf: (caller) =>
@@ -118,6 +150,8 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
         case "oauth2_client_credentials":
           yield* secretOf(auth.client_secret_env_var)
           return granted(tokens, resource === undefined ? auth : { ...auth, resource })
+        case "account":
+          return lent(grants, auth.account, yield* OnBehalfOf)
         case "token_exchange":
           for (const [, name] of variablesOf(auth)) yield* secretOf(name)
           return granted(tokens, {

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { actsForCaller as actsForItsCaller, type Agent } from "@bowline/domain/peer/Agent"
+import { type Agent, needsCallersToken } from "@bowline/domain/peer/Agent"
 import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import { Context, Effect } from "effect"
@@ -111,10 +111,10 @@ export const agentsOf = ({
   return call === undefined ? all : all.filter(({ name }) => name === call.agent)
 }
 
-/** Whether a plan makes calls as its caller. */
-export const actsForCaller = ({ agents, servers }: Preset, request: PlanRequest): boolean =>
-  servers.some((server) => server.actsForCaller === true) ||
-  [...agents, ...request.agents, ...request.mcp_servers].some(({ auth }) => actsForItsCaller(auth))
+/** Whether a plan makes calls that need its caller's token. */
+export const needsToken = ({ agents, servers }: Preset, request: PlanRequest): boolean =>
+  servers.some((server) => server.needsCallersToken === true) ||
+  [...agents, ...request.agents, ...request.mcp_servers].some(({ auth }) => needsCallersToken(auth))
 
 /** Whose plan it is, and what it brings. */
 export interface PlanOfCaller {

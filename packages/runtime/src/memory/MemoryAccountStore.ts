@@ -1,10 +1,20 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Duration, Effect, Layer, Option } from "effect"
-import { AccountStore, type NewToken, wantedFor } from "../store/AccountStore.ts"
+import { AccountStore, type GrantId, type NewToken, type StoredGrant, wantedFor } from "../store/AccountStore.ts"
 
 /** Keeps what callers have lent in this process only. */
 export const layer: Layer.Layer<AccountStore> = Layer.sync(AccountStore, () => {
   const tokens = new Map<CallerName, NewToken>()
+  const grants = new Map<CallerName, Map<string, StoredGrant>>()
+  const used = new Map<string, number>()
+  const find = ({ account, owner, sealed }: GrantId): StoredGrant | undefined => {
+    const found = grants.get(owner)?.get(account)
+    return found?.sealed === sealed ? found : undefined
+  }
+  const put = (owner: CallerName, grant: StoredGrant): void => {
+    const own = grants.get(owner) ?? new Map<string, StoredGrant>()
+    grants.set(owner, own.set(grant.account, grant))
+  }
   return {
     keepToken: (owner, token, isWanted) =>
       Effect.sync(() => {
@@ -22,6 +32,36 @@ export const layer: Layer.Layer<AccountStore> = Layer.sync(AccountStore, () => {
           Option.filter(({ until }) => until > now),
           Option.map(({ sealed }) => sealed)
         )
-      )
+      ),
+    connect: ({ account, owner }, { now, ...grant }) =>
+      Effect.sync(() => put(owner, { ...grant, account, connected_at: now, claimed_at: null })),
+    grants: (owner, account) =>
+      Effect.sync(() =>
+        Array.from(grants.get(owner)?.values() ?? [])
+          .filter((grant) => account === undefined || grant.account === account)
+          .sort((one, other) => (one.account < other.account ? -1 : 1))
+      ),
+    claim: (id, now) =>
+      Effect.sync(() => {
+        const found = find(id)
+        if (found === undefined || found.claimed_at !== null) return false
+        put(id.owner, { ...found, claimed_at: now })
+        return true
+      }),
+    release: (id, renewed) =>
+      Effect.sync(() => {
+        const found = find(id)
+        if (found === undefined) return false
+        put(id.owner, { ...found, ...renewed, claimed_at: null })
+        return true
+      }),
+    disconnect: (id) => Effect.sync(() => find(id) !== undefined && grants.get(id.owner)?.delete(id.account) === true),
+    useOnce: (digest, { now, until }) =>
+      Effect.sync(() => {
+        for (const [one, end] of used) if (end <= now) used.delete(one)
+        if (used.has(digest)) return false
+        used.set(digest, until)
+        return true
+      })
   }
 })

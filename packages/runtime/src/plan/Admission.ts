@@ -1,4 +1,4 @@
-import { actsForCaller, type Agent, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
+import { type Agent, needsCallersToken, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
@@ -19,6 +19,8 @@ interface Rules {
   readonly localTools: ReadonlyArray<string>
   /** Why no call of this name can be made as the caller, if so. */
   readonly notAsCaller: (name: string) => string | undefined
+  /** Why what is granted for an account does not go to a URL that the request names, if so. */
+  readonly notAtAccount: (account: string, url: string) => string | undefined
 }
 
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
@@ -96,8 +98,10 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
     const other = owners.get(name)
     if (other !== undefined) report([list, index, "name"], `Expected another name than that of ${other}`)
     owners.set(name, `${list}[${index}]`)
-    const notAsCaller = actsForCaller(auth) ? rules.notAsCaller(name) : undefined
+    const notAsCaller = needsCallersToken(auth) ? rules.notAsCaller(name) : undefined
     if (notAsCaller !== undefined) report([list, index, "auth", "type"], notAsCaller)
+    const notAtAccount = auth.type === "account" ? rules.notAtAccount(auth.account, url) : undefined
+    if (notAtAccount !== undefined) report([list, index, "auth", "account"], notAtAccount)
     for (const [field, variable] of variablesOf(auth)) {
       if (rules.allowsVariable(variable)) continue
       report(
@@ -107,8 +111,8 @@ export const check = (request: PlanRequest, preset: Preset, rules: Rules): Inval
     }
   }
   const acting = [
-    ...preset.agents.filter(({ auth }) => actsForCaller(auth)).map(({ name }) => name),
-    ...preset.servers.filter((server) => server.actsForCaller === true).map(({ terms }) => terms.name)
+    ...preset.agents.filter(({ auth }) => needsCallersToken(auth)).map(({ name }) => name),
+    ...preset.servers.filter((server) => server.needsCallersToken === true).map(({ terms }) => terms.name)
   ]
   for (const name of acting) {
     const notAsCaller = rules.notAsCaller(name)

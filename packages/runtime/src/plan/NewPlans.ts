@@ -14,6 +14,7 @@ import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, Schedule, type Sc
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import * as SentFiles from "../asking/SentFiles.ts"
+import { AccountGrants } from "../auth/AccountGrants.ts"
 import { CallerTokens, hasTokens } from "../auth/CallerTokens.ts"
 import { ArrivedToken, AskerFacts } from "../config/AskerFacts.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
@@ -192,7 +193,7 @@ export class NewPlans extends Context.Service<
       /** The plan may need it long after its caller has gone. Somebody else, such as an admin, may have come with the request that starts it. */
       const keepToken = Effect.fnUntraced(function* (caller: CallerName, preset: Presets.Preset, request: PlanRequest) {
         const token = yield* ArrivedToken
-        if (token?.caller === caller && Presets.actsForCaller(preset, request)) yield* tokens.keep(token, true)
+        if (token?.caller === caller && Presets.needsToken(preset, request)) yield* tokens.keep(token, true)
       })
 
       const start = Effect.fnUntraced(function* (given: Asked) {
@@ -292,6 +293,7 @@ const makeCheck = Effect.gen(function* () {
   const localTools = (yield* LocalTools).map(({ name }) => name)
   const checkWebhooks = yield* PlanWebhooks.makeCheck
   const tokens = yield* CallerTokens
+  const { refuseAt } = yield* AccountGrants
 
   return Effect.fnUntraced(function* (
     caller: CallerName,
@@ -322,7 +324,8 @@ const makeCheck = Effect.gen(function* () {
         return hasTokens(caller)
           ? undefined
           : `Expected a caller with a token of an identity provider, since ${name} is called as the caller: ${caller} has none`
-      }
+      },
+      notAtAccount: refuseAt
     }).concat(yield* checkWebhooks(asked))
     if (issues.length > 0) return yield* new InvalidRequest({ issues })
     const resolved = resolve(asked, preset.preferences)

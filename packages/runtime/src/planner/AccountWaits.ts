@@ -2,6 +2,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect, type Schema } from "effect"
+import { AccountGrants } from "../auth/AccountGrants.ts"
 import type { CallerTokens } from "../auth/CallerTokens.ts"
 import { type AccountWait, ofMark, toMark } from "../store/AccountWait.ts"
 import type { StoredWait } from "../store/InboxStore.ts"
@@ -64,7 +65,11 @@ export const ask = Effect.fnUntraced(function* (
     const { task_id } = wait
     const tool = task_id === null ? null : shown.tool
     const told = { ...shown, kind: "account" as const, message, expires_at }
-    const rest = { schema: null, data: null, url: null, why: null, tool_digest: null, known_tool: null }
+    const { linkOf } = yield* AccountGrants
+    const { account } = wait
+    const { plan_id } = run.given
+    const url = account === null ? null : yield* linkOf({ account, caller, plan_id, tool: shown.agent ?? shown.tool })
+    const rest = { schema: null, data: null, url, why: null, tool_digest: null, known_tool: null }
     journal.append(
       [
         {
@@ -80,7 +85,7 @@ export const ask = Effect.fnUntraced(function* (
         run.progressed(run.stage)
       ],
       // Callers know one question of this kind.
-      [{ event: "waiting", data: { ...told, task_id, tool, round: 1 } }]
+      [{ event: "waiting", data: { ...told, task_id, tool, round: 1, ...(url !== null && { url }) } }]
     )
   } else {
     journal.append([run.progressed(run.stage)], [])

@@ -1,6 +1,7 @@
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Duration, Effect, Layer } from "effect"
+import { AccountGrants } from "../auth/AccountGrants.ts"
 import { CallerTokens, OnBehalfOf } from "../auth/CallerTokens.ts"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
@@ -40,6 +41,7 @@ export class Planner extends Context.Service<
       const config = yield* PlansConfig
       const asker = yield* Asker
       const { lookAgain } = yield* CallerTokens
+      const grants = yield* AccountGrants
       const validator = yield* InputValidator
       const permissions = yield* Permissions
       const approve = CallApproval.make({
@@ -87,7 +89,8 @@ export class Planner extends Context.Service<
           Conversation.begin(parts, run).pipe(
             Effect.flatMap((conversation) => new StepLoop(services, run, conversation).run()),
             Effect.scoped,
-            Effect.provideService(OnBehalfOf, run.given.caller)
+            Effect.provideService(OnBehalfOf, run.given.caller),
+            Effect.provideService(AccountGrants, grants)
           )
       }
     })

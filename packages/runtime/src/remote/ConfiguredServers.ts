@@ -10,7 +10,7 @@ export interface ConfiguredServer {
   /** Where it is: its URL, or `stdio:` and its name. */
   readonly address: string
   /** Whether its calls are made as the caller of their plan. */
-  readonly actsForCaller?: boolean
+  readonly needsCallersToken?: boolean
   /** Connects a plan that has come this way, for as long as the scope. Where it `answers` what servers ask, the server is told so. */
   readonly connect: (route: Route, answers?: boolean) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
 }

@@ -9,7 +9,8 @@ const rules = {
   allowsHost: () => true,
   allowsVariable: (name: string) => name === "ALLOWED",
   localTools: [],
-  notAsCaller: () => undefined
+  notAsCaller: () => undefined,
+  notAtAccount: () => undefined
 }
 const docs = {
   terms: { name: "docs" },

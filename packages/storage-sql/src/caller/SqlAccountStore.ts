@@ -1,8 +1,10 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { AccountStore, wantedFor } from "@bowline/runtime/unstable/store/AccountStore"
+import { AccountStore, type GrantId, type StoredGrant, wantedFor } from "@bowline/runtime/unstable/store/AccountStore"
 import { Duration, Effect, Layer, Option } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { makeWithDeadline } from "../internal/Deadline.ts"
+
+const endOf = (millis: number | null): string | null => (millis === null ? null : fromMillis(millis))
 
 /** What callers have lent in tables. */
 export const layer = Layer.effect(
@@ -10,6 +12,13 @@ export const layer = Layer.effect(
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const withDeadline = yield* makeWithDeadline
+    const millisOf = (column: string) => sql.literal(`(extract(epoch from ${column}) * 1000)::float8`)
+    const textsOf = (texts: ReadonlyArray<string>) =>
+      sql`array(select jsonb_array_elements_text(${JSON.stringify(texts)}::jsonb))`
+    const isOf = ({ account, owner, sealed }: GrantId) =>
+      sql`owner = ${owner} and account = ${account} and sealed = ${sealed}`
+    const isDone = (statement: Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>) =>
+      Effect.map(withDeadline(statement), (rows) => rows.length > 0)
     return {
       keepToken: (owner, { now, sealed, until }, isWanted) => {
         const ends = fromMillis(until)
@@ -36,7 +45,37 @@ where owner = ${owner} returning owner`
         withDeadline(sql<{ readonly sealed: string }>`
 select sealed from caller_tokens where owner = ${owner} and expires_at > ${fromMillis(now)}::timestamptz`).pipe(
           Effect.map(([row]) => Option.map(Option.fromNullishOr(row), ({ sealed }) => sealed))
-        )
+        ),
+      connect: ({ account, owner }, { expires_at, now, scopes, sealed }) =>
+        withDeadline(sql`
+insert into account_grants (owner, account, sealed, scopes, connected_at, expires_at)
+values (${owner}, ${account}, ${sealed}, ${textsOf(scopes)}, ${fromMillis(now)}::timestamptz, ${endOf(expires_at)}::timestamptz)
+on conflict (owner, account) do update set sealed = excluded.sealed, scopes = excluded.scopes,
+  connected_at = excluded.connected_at, expires_at = excluded.expires_at, claimed_at = null`).pipe(Effect.asVoid),
+      grants: (owner, account) =>
+        withDeadline(sql<StoredGrant>`
+select account, sealed, scopes, ${millisOf("connected_at")} as connected_at, ${millisOf("expires_at")} as expires_at,
+  ${millisOf("claimed_at")} as claimed_at
+from account_grants where owner = ${owner} and (${account ?? null}::text is null or account = ${account ?? null})
+order by account collate "C"`),
+      claim: (id, now) =>
+        isDone(sql`
+update account_grants set claimed_at = ${fromMillis(now)}::timestamptz where ${isOf(id)} and claimed_at is null returning owner`),
+      release: (id, renewed) =>
+        isDone(
+          renewed === undefined
+            ? sql`update account_grants set claimed_at = null where ${isOf(id)} returning owner`
+            : sql`
+update account_grants set claimed_at = null, sealed = ${renewed.sealed}, scopes = ${textsOf(renewed.scopes)},
+  expires_at = ${endOf(renewed.expires_at)}::timestamptz
+where ${isOf(id)} returning owner`
+        ),
+      disconnect: (id) => isDone(sql`delete from account_grants where ${isOf(id)} returning owner`),
+      useOnce: (digest, { now, until }) =>
+        isDone(sql`
+with expired as (delete from used_secrets where expires_at <= ${fromMillis(now)}::timestamptz)
+insert into used_secrets (digest, expires_at) values (${digest}, ${fromMillis(until)}::timestamptz)
+on conflict (digest) do nothing returning digest`)
     }
   })
 )

@@ -60,7 +60,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0049_caller_tokens": Changes.callerTokens,
   "0050_sealed_waits": Changes.sealedWaits,
   "0051_file_pages": filePages,
-  "0052_session_metadata": Changes.sessionMetadata
+  "0052_session_metadata": Changes.sessionMetadata,
+  "0053_account_grants": Changes.accountGrants
 }
 
 const table = "bowline_migrations"

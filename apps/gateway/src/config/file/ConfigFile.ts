@@ -6,6 +6,7 @@ import { isWithin, type Issue, type Problem } from "../setting/ConfigProblem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
 import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
+import { accountIssues, type FileAccounts } from "./AccountSchema.ts"
 import { bucketIssues, type FileS3 } from "./BucketSchema.ts"
 import { type FileIssuer, type FileOidc, issuerIssues, oidcIssues } from "./IssuerSchema.ts"
 import * as FileSchema from "./FileSchema.ts"
@@ -30,6 +31,8 @@ export interface ConfigFile {
   readonly issuers: ReadonlyArray<FileIssuer>
   /** With which of them people log in to the console. */
   readonly oidc: FileOidc | undefined
+  /** Where callers let the gateway act as them, by name. */
+  readonly accounts: FileAccounts
   /** Where the bytes of files are, if not in the database. */
   readonly s3: FileS3 | undefined
   /** What calls of tools do that must not be done twice, by a glob of their names. */
@@ -54,6 +57,7 @@ const nothing: ConfigFile = {
   budgets: undefined,
   issuers: [],
   oidc: undefined,
+  accounts: {},
   s3: undefined,
   effects: {},
   webhooks: [],
@@ -89,6 +93,7 @@ const read = Effect.fnUntraced(
     const { issues: misshapen, lists } = FileSchema.decode(document)
     const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
     const {
+      accounts = {},
       auth,
       budgets,
       console: { oidc } = {},
@@ -108,6 +113,7 @@ const read = Effect.fnUntraced(
       ...providerIssues(providers),
       ...issuerIssues(issuers),
       ...oidcIssues(oidc, issuers, environment),
+      ...accountIssues(accounts, PresetSettings.placedAuths(presets), environment),
       ...bucketIssues(s3),
       ...tls.issues,
       ...ofPresets,
@@ -127,6 +133,7 @@ const read = Effect.fnUntraced(
       budgets,
       issuers,
       oidc,
+      accounts,
       s3,
       effects: tools.effects ?? {},
       webhooks,

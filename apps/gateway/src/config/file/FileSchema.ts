@@ -5,6 +5,7 @@ import { type Option, Record, Result, Schema, Struct } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
+import { FileAccounts } from "./AccountSchema.ts"
 import { FileS3 } from "./BucketSchema.ts"
 import { Auth, FileOidc } from "./IssuerSchema.ts"
 import { keys } from "./FileSettings.ts"
@@ -67,6 +68,7 @@ export const Lists = Schema.Struct({
   webhooks: Schema.optionalKey(Webhooks),
   tools: Schema.optionalKey(Schema.Struct({ effects: Schema.optionalKey(Effects) })),
   auth: Schema.optionalKey(Auth),
+  accounts: Schema.optionalKey(FileAccounts),
   console: Schema.optionalKey(Schema.Struct({ oidc: Schema.optionalKey(FileOidc) })),
   files: Schema.optionalKey(Schema.Struct({ s3: Schema.optionalKey(FileS3) })),
   permissions: Schema.optionalKey(Permissions),

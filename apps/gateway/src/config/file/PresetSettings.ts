@@ -2,6 +2,7 @@ import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer
 import { defaultPreset, noPreset } from "@bowline/runtime/unstable/config/Presets"
 import { isWebhookSecret, type Webhook } from "@bowline/domain/unstable/plan/Webhook"
 import * as Admission from "@bowline/runtime/unstable/plan/Admission"
+import type { PlacedAuth } from "./AccountSchema.ts"
 import type { Issue } from "../setting/ConfigProblem.ts"
 import type { Texts } from "../setting/ReadSettings.ts"
 import type { Lists } from "./FileSchema.ts"
@@ -21,6 +22,18 @@ export interface PresetSettings {
   readonly modelPath: Issue["path"]
   readonly webhooks: ReadonlyArray<Webhook>
 }
+
+/** With what the agents and the MCP servers of presets are called, and where the file says so. */
+export const placedAuths = (presets: ReadonlyArray<PresetSettings>): ReadonlyArray<PlacedAuth> =>
+  presets.flatMap(({ agents, name, servers }) => {
+    const path = name === defaultPreset ? [] : ["presets", name]
+    return [
+      ...agents.map(({ auth }, at) => ({ auth, path: [...path, "agents", at] })),
+      ...servers.flatMap((server, at) =>
+        "url" in server ? [{ auth: server.auth, path: [...path, "mcp_servers", at] }] : []
+      )
+    ]
+  })
 
 const always = () => true
 
@@ -43,7 +56,8 @@ const catalogIssues = (
     allowsHost: always,
     allowsVariable: always,
     localTools: [],
-    notAsCaller: () => undefined
+    notAsCaller: () => undefined,
+    notAtAccount: () => undefined
   }
   const agentNames = new Set(agents.map(({ name }) => name))
   return [

@@ -50,5 +50,75 @@ export const accountCases: ReadonlyArray<StoreCase> = [
       yield* accounts.keepToken(other, { sealed: "x", until: later, now: later }, true)
       assert.equal(yield* isKnown, false)
     })
+  },
+  {
+    title: "keeps one grant for each caller and account, and changes none that was replaced",
+    test: Effect.gen(function* () {
+      const accounts = yield* AccountStore
+      const [ann, bob] = [yield* newCaller, yield* newCaller]
+      const first = { sealed: "first", scopes: ["read"], expires_at: now + minute }
+      const id = { owner: ann, account: "mail" }
+      yield* accounts.connect(id, { ...first, now })
+      yield* accounts.connect({ owner: bob, account: "mail" }, { ...first, now })
+      yield* accounts.connect({ owner: ann, account: "Desk" }, { sealed: "d", scopes: [], expires_at: null, now })
+      assert.deepEqual(
+        (yield* accounts.grants(ann)).map(({ account }) => account),
+        ["Desk", "mail"]
+      )
+      const second = { sealed: "second", scopes: ["read", "send"], expires_at: null }
+      yield* accounts.connect(id, { ...second, now: now + 1 })
+      const old = { ...id, sealed: "first" }
+      assert.deepEqual(
+        [yield* accounts.claim(old, now), yield* accounts.release(old, first), yield* accounts.disconnect(old)],
+        [false, false, false]
+      )
+      const kept = { ...second, account: "mail", connected_at: now + 1, claimed_at: null }
+      assert.deepEqual(yield* accounts.grants(ann, "mail"), [kept])
+      assert.equal(yield* accounts.disconnect({ ...id, sealed: "second" }), true)
+      assert.deepEqual(yield* accounts.grants(ann, "mail"), [])
+      assert.deepEqual(yield* accounts.grants(bob, "mail"), [
+        { ...first, account: "mail", connected_at: now, claimed_at: null }
+      ])
+    })
+  },
+  {
+    title: "lets one of many use the refresh token of a grant, until it has ended with that",
+    test: Effect.gen(function* () {
+      const accounts = yield* AccountStore
+      const id = { owner: yield* newCaller, account: "mail" }
+      const grant = { sealed: "old", scopes: [], expires_at: now }
+      yield* accounts.connect(id, { ...grant, now })
+      const old = { ...id, sealed: "old" }
+      const claims = yield* Effect.all(
+        Array.from({ length: 5 }, () => accounts.claim(old, now + 5)),
+        { concurrency: "unbounded" }
+      )
+      assert.equal(claims.filter(Boolean).length, 1)
+      assert.equal((yield* accounts.grants(id.owner, "mail"))[0]?.claimed_at, now + 5)
+      assert.equal(yield* accounts.release(old), true)
+      assert.equal(yield* accounts.claim(old, now), true)
+      const renewed = { sealed: "new", scopes: ["read"], expires_at: now + minute }
+      assert.equal(yield* accounts.release(old, renewed), true)
+      const kept = { ...renewed, account: "mail", connected_at: now, claimed_at: null }
+      assert.deepEqual(yield* accounts.grants(id.owner), [kept])
+      // A new grant takes the place of one that somebody is about to renew.
+      assert.equal(yield* accounts.claim({ ...id, sealed: "new" }, now), true)
+      yield* accounts.connect(id, { ...grant, now })
+      assert.equal(yield* accounts.release({ ...id, sealed: "new" }, renewed), false)
+      assert.equal((yield* accounts.grants(id.owner))[0]?.claimed_at, null)
+    })
+  },
+  {
+    title: "uses a secret up once",
+    test: Effect.gen(function* () {
+      const accounts = yield* AccountStore
+      const digest = String(yield* newCaller)
+      const uses = yield* Effect.all(
+        Array.from({ length: 5 }, () => accounts.useOnce(digest, { now, until: now + minute })),
+        { concurrency: "unbounded" }
+      )
+      assert.equal(uses.filter(Boolean).length, 1)
+      assert.equal(yield* accounts.useOnce(digest, { now: now + minute - 1, until: now + minute }), false)
+    })
   }
 ]

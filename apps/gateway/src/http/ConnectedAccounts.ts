@@ -1,0 +1,51 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Context, type Effect, Schema } from "effect"
+import type { StoredGrant } from "@bowline/runtime/unstable/store/AccountStore"
+import type { Refused } from "./Refusals.ts"
+
+/** What a link to an account is for. */
+export const Link = Schema.Struct({
+  caller: CallerName,
+  plan_id: PlanId,
+  account: Schema.String,
+  tool: Schema.String,
+  secret: Schema.String,
+  until: Schema.Number
+})
+export type Link = typeof Link.Type
+
+/** What a page says to a person of an account. */
+export interface ShownAccount {
+  /** The host at which the person grants something. */
+  readonly host: string
+  readonly scopes: ReadonlyArray<string>
+}
+
+/** How callers grant something at the accounts of the configuration, and take it back. No account, unless the app has some. */
+export const Accounts = Context.Reference<
+  | {
+      /** What a link is for. Refused if it is none of this gateway's. */
+      readonly open: (link: string) => Effect.Effect<Link & ShownAccount, Refused>
+      /** The same link, good for another 10 minutes. A URL that is none stays as it is. */
+      readonly freshen: (url: string) => Effect.Effect<string>
+      /** Whether the plan of a link waits for the account still. */
+      readonly isAwaited: (link: Link) => Effect.Effect<boolean, StorageError>
+      /** Uses a secret up. False if it was used, or its time is over. */
+      readonly use: (link: Link) => Effect.Effect<boolean, StorageError>
+      /** Where to send the browser, and what it keeps meanwhile. */
+      readonly depart: (
+        link: Link,
+        base: string
+      ) => Effect.Effect<{ readonly url: URL; readonly kept: string }, Refused>
+      /** For what a browser has left. Refused if it has not. */
+      readonly openKept: (kept: string | undefined) => Effect.Effect<Link, Refused>
+      /** Keeps what the browser has come back with, and wakes what waits for it. */
+      readonly arrive: (way: Link, url: URL) => Effect.Effect<void, Refused | StorageError>
+      readonly list: (caller: CallerName) => Effect.Effect<ReadonlyArray<StoredGrant>, StorageError>
+      /** Forgets a grant, and says so to its server. False if there is none. */
+      readonly disconnect: (caller: CallerName, account: string) => Effect.Effect<boolean, StorageError>
+    }
+  | undefined
+>("@bowline/gateway/http/Accounts", { defaultValue: () => undefined })

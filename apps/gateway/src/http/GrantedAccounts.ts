@@ -1,0 +1,305 @@
+import { Unreachable } from "@bowline/domain/peer/PeerError"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { AccountGrants, type AskedAccount } from "@bowline/runtime/unstable/auth/AccountGrants"
+import { CallerTokens } from "@bowline/runtime/unstable/auth/CallerTokens"
+import { failure } from "@bowline/runtime/unstable/http/ExchangeError"
+import { AccountStore, type StoredGrant } from "@bowline/runtime/unstable/store/AccountStore"
+import { ofMark } from "@bowline/runtime/unstable/store/AccountWait"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { seal, type SealingKey, unseal } from "@bowline/runtime/unstable/store/Sealing"
+import { Clock, Context, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { createHash } from "node:crypto"
+import type { GatewayConfig } from "../config/GatewayConfig.ts"
+import { Accounts, Link } from "./ConnectedAccounts.ts"
+import * as AccountServers from "./AccountServers.ts"
+import { newSecret } from "./Logins.ts"
+import { Refused } from "./Refusals.ts"
+
+/** How long a link is good, and how long somebody may take at the authorization server. */
+const linkLasts = Duration.toMillis("10 minutes")
+
+/** How long before its end a token is renewed. */
+const early = Duration.toMillis("60 seconds")
+
+/** A refresh takes a few seconds. A claim that is older is of a process that has died, and nobody knows whether it has used the token. */
+const claimLasts = Duration.toMillis("30 seconds")
+
+/** How often a replica looks whether another one has renewed the token that has ended. */
+const lookEvery = Duration.millis(100)
+
+const Tokens = Schema.fromJsonString(
+  Schema.Struct({ access_token: Schema.String, refresh_token: Schema.optionalKey(Schema.String) })
+)
+const decodeTokens = Schema.decodeUnknownOption(Tokens)
+const encodeTokens = Schema.encodeSync(Tokens)
+const LinkText = Schema.fromJsonString(Link)
+const decodeLink = Schema.decodeUnknownOption(LinkText)
+const encodeLink = Schema.encodeSync(LinkText)
+
+const belonging = (caller: CallerName, account: string): string => `account_grant ${account} ${caller}`
+
+const away = (error: StorageError) =>
+  failure(
+    "unsent",
+    new Unreachable({
+      message: `The database, which has what callers have granted, does not answer: ${error.reason._tag}`
+    })
+  )
+
+const notOurs = new Refused({
+  code: "not_found",
+  detail: "This is no link of this gateway. Open the one that the plan shows"
+})
+
+const notBegun = new Refused({
+  code: "unauthorized",
+  detail: "This browser has not begun this, or it took more than 10 minutes: open the link of the plan again"
+})
+
+/** Links and cookies are sealed: so any replica can open what another one has made. */
+const makeSeals = (key: SealingKey) => {
+  const make = (link: Link, what: string): string =>
+    Buffer.from(seal(encodeLink(link), what, key), "base64").toString("base64url")
+  const open = (text: string, what: string): Option.Option<Link> =>
+    Option.flatMap(unseal(Buffer.from(text, "base64url").toString("base64"), what, key), decodeLink)
+  return { make, open }
+}
+
+const make = Effect.fnUntraced(function* (
+  { accounts, a2a: { publicUrl }, port }: GatewayConfig["Service"],
+  key: SealingKey
+) {
+  const store = yield* AccountStore
+  const inboxes = yield* InboxStore
+  const callers = yield* CallerTokens
+  const servers = yield* AccountServers.make(accounts)
+  const seals = makeSeals(key)
+  const root = (publicUrl ?? `http://localhost:${port}`).replace(/\/+$/, "")
+
+  const sealed = (caller: CallerName, account: string, granted: AccountServers.Granted, now: number) => {
+    const { lasts, scopes, access_token, refresh_token } = granted
+    const tokens = encodeTokens({ access_token, ...(refresh_token !== undefined && { refresh_token }) })
+    return {
+      sealed: seal(tokens, belonging(caller, account), key),
+      scopes,
+      expires_at: lasts === null ? null : now + lasts * 1_000
+    }
+  }
+
+  const revoke = (
+    account: string,
+    { access_token, refresh_token }: Pick<AccountServers.Granted, "access_token" | "refresh_token">
+  ) => {
+    const [token, hint] =
+      refresh_token === undefined ? [access_token, "access_token"] : [refresh_token, "refresh_token"]
+    return servers.revoke(account, Redacted.make(token), hint).pipe(
+      Effect.catchTag("OpenIdFailed", (cause) =>
+        Effect.annotateLogs(Effect.logWarning("account_not_revoked"), {
+          account,
+          reason: AccountServers.saidOf(cause)
+        })
+      )
+    )
+  }
+
+  /**
+   * Uses the refresh token of a grant, unless another one does: then it gives undefined. Nobody can interrupt it: a claim that stays is taken for one of a process that has died. The
+   * `current` token is good still, if there is one.
+   */
+  const renew = Effect.fnUntraced(function* (
+    caller: CallerName,
+    { account, sealed: old }: StoredGrant,
+    refreshToken: string,
+    current: Option.Option<Redacted.Redacted>
+  ) {
+    const id = { owner: caller, account, sealed: old }
+    if (!(yield* store.claim(id, yield* Clock.currentTimeMillis))) return undefined
+    const refreshed = yield* servers.refresh(account, Redacted.make(refreshToken))
+    if (refreshed._tag === "renewed") {
+      const granted = { refresh_token: refreshToken, ...refreshed.granted }
+      const isKept = yield* store.release(id, sealed(caller, account, granted, yield* Clock.currentTimeMillis))
+      // The caller has taken the grant back meanwhile, or granted another one.
+      if (!isKept) yield* revoke(account, granted)
+      return isKept ? Option.some(Redacted.make(granted.access_token)) : Option.none<Redacted.Redacted>()
+    }
+    yield* Effect.annotateLogs(Effect.logWarning("account_not_renewed"), {
+      account,
+      caller,
+      reason: AccountServers.saidOf(refreshed.cause)
+    })
+    if (refreshed._tag === "over") {
+      yield* store.disconnect(id)
+      return Option.none<Redacted.Redacted>()
+    }
+    yield* store.release(id)
+    if (Option.isSome(current)) return current
+    return yield* failure(
+      "unsent",
+      new Unreachable({
+        message: `The authorization server of the account ${account} does not renew the caller's token now`
+      })
+    )
+  }, Effect.uninterruptible)
+
+  const find = Effect.fnUntraced(function* (caller: CallerName, account: string) {
+    const [grant] = yield* store.grants(caller, account)
+    const opened = grant && unseal(grant.sealed, belonging(caller, account), key)
+    const tokens = opened && Option.getOrUndefined(Option.flatMap(opened, decodeTokens))
+    if (grant === undefined) return undefined
+    if (tokens !== undefined) return { grant, tokens }
+    // It was sealed with another key. It must not stay: what waits for a grant goes on when there is one.
+    yield* store.disconnect({ owner: caller, account, sealed: grant.sealed })
+    return undefined
+  })
+
+  /** The token, unless it is the `refused` one: that is renewed now, whenever it ends. */
+  const token = Effect.fnUntraced(function* (caller: CallerName, account: string, refused?: string) {
+    for (;;) {
+      const found = yield* find(caller, account)
+      if (found === undefined) return Option.none<Redacted.Redacted>()
+      const { grant, tokens } = found
+      const { access_token, refresh_token } = tokens
+      const now = yield* Clock.currentTimeMillis
+      const id = { owner: caller, account, sealed: grant.sealed }
+      const isRefused = access_token === refused
+      const left = isRefused ? 0 : (grant.expires_at ?? Infinity) - now
+      if (grant.claimed_at !== null && grant.claimed_at + claimLasts <= now) {
+        yield* store.disconnect(id)
+        return Option.none<Redacted.Redacted>()
+      }
+      const current = Option.some(Redacted.make(access_token))
+      if (grant.claimed_at === null) {
+        if (left > early) return current
+        if (refresh_token === undefined) {
+          if (left > 0) return current
+          yield* store.disconnect(id)
+          return Option.none<Redacted.Redacted>()
+        }
+        const renewed = yield* renew(caller, grant, refresh_token, left > 0 ? current : Option.none())
+        if (renewed !== undefined) return renewed
+      } else if (left > 0) {
+        return current
+      } else {
+        yield* Effect.sleep(lookEvery)
+      }
+    }
+  })
+
+  const newLink = (asked: AskedAccount) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const { account, caller, plan_id, tool } = asked
+      const link = { account, caller, plan_id, tool, secret: newSecret(), until: now + linkLasts }
+      return `${root}/accounts/connect?link=${seals.make(link, "account_link")}`
+    })
+
+  const isAwaited = Effect.fnUntraced(function* ({ account, caller, plan_id }: Link) {
+    const waits = yield* inboxes.accountWaits(caller)
+    return waits.some((wait) => wait.plan_id === plan_id && ofMark(wait.mark).account === account)
+  })
+
+  return Context.make(AccountGrants, {
+    refuseAt: (account, url) => {
+      const known = accounts.get(account)
+      if (known === undefined)
+        return `Expected one of the accounts of the configuration: ${Array.from(accounts.keys()).join(", ")}`
+      const { resource } = known
+      if (resource !== undefined && new URL(resource).origin === new URL(url).origin) return undefined
+      return `Expected a URL of the resource of the account ${account}: what callers have granted goes nowhere else that a request names`
+    },
+    token: (caller, account) =>
+      Effect.catchTag(token(caller, account), "StorageError", (error) => Effect.fail(away(error))),
+    refuse: (caller, account, refused) =>
+      token(caller, account, Redacted.value(refused)).pipe(
+        Effect.catchTag("StorageError", (error) => Effect.fail(away(error))),
+        Effect.asVoid
+      ),
+    linkOf: newLink
+  }).pipe(
+    Context.add(Accounts, {
+      open: Effect.fnUntraced(function* (text: string) {
+        const link = seals.open(text, "account_link")
+        const account = Option.flatMap(link, ({ account }) => Option.fromNullishOr(accounts.get(account)))
+        if (Option.isNone(link) || Option.isNone(account)) return yield* notOurs
+        const { authorization_url, issuer, scopes } = account.value
+        return { ...link.value, host: new URL(authorization_url ?? issuer ?? "").host, scopes }
+      }),
+      freshen: (url) =>
+        Option.match(seals.open(new URL(url).searchParams.get("link") ?? "", "account_link"), {
+          onNone: () => Effect.succeed(url),
+          onSome: newLink
+        }),
+      isAwaited,
+      use: Effect.fnUntraced(function* ({ secret, until }: Link) {
+        const now = yield* Clock.currentTimeMillis
+        const digest = createHash("sha256").update(secret).digest("base64url")
+        return until > now && (yield* store.useOnce(digest, { now, until }))
+      }),
+      depart: Effect.fnUntraced(function* ({ account, caller, plan_id, tool }: Link, base: string) {
+        const secret = newSecret()
+        const until = (yield* Clock.currentTimeMillis) + linkLasts
+        const url = yield* servers.authorizationUrl(account, base, secret).pipe(
+          Effect.tapError((cause) =>
+            Effect.annotateLogs(Effect.logWarning("authorization_server_failed"), {
+              account,
+              reason: AccountServers.saidOf(cause)
+            })
+          ),
+          Effect.mapError(
+            () =>
+              new Refused({
+                code: "unavailable",
+                detail: `The authorization server of the account ${account} does not answer. Try again`
+              })
+          )
+        )
+        return { url, kept: seals.make({ account, caller, plan_id, tool, secret, until }, "account_way") }
+      }),
+      openKept: (kept) =>
+        Option.match(
+          Option.flatMap(Option.fromNullishOr(kept), (text) => seals.open(text, "account_way")),
+          {
+            onNone: () => Effect.fail(notBegun),
+            onSome: Effect.succeed
+          }
+        ),
+      arrive: Effect.fnUntraced(function* ({ account, caller, secret }: Link, url: URL) {
+        const granted = yield* servers.redeem(account, url, secret).pipe(
+          Effect.tapError((cause) =>
+            Effect.annotateLogs(Effect.logInfo("account_refused"), { account, reason: AccountServers.saidOf(cause) })
+          ),
+          Effect.mapError(
+            () =>
+              new Refused({
+                code: "unauthorized",
+                detail: `The authorization server of the account ${account} has refused, or this is not the way that this browser has begun. Open the link of the plan again`
+              })
+          )
+        )
+        const now = yield* Clock.currentTimeMillis
+        yield* store.connect({ owner: caller, account }, { ...sealed(caller, account, granted, now), now })
+        yield* Effect.annotateLogs(Effect.logInfo("account_connected"), { account, caller })
+        yield* callers.lookAgain(caller, account)
+      }),
+      list: (caller) => store.grants(caller),
+      disconnect: Effect.fnUntraced(function* (caller: CallerName, account: string) {
+        const [grant] = yield* store.grants(caller, account)
+        if (grant === undefined) return false
+        const { sealed: text } = grant
+        const isGone = yield* store.disconnect({ owner: caller, account, sealed: text })
+        const tokens = Option.flatMap(unseal(text, belonging(caller, account), key), decodeTokens)
+        if (isGone && accounts.has(account) && Option.isSome(tokens)) yield* revoke(account, tokens.value)
+        return isGone
+      })
+    })
+  )
+})
+
+/** What callers have granted, in the store. The configuration has a key for that. */
+export const layer = (config: GatewayConfig["Service"]) =>
+  Layer.effectContext(
+    Option.match(config.secretKey, {
+      onNone: () => Effect.die(new Error("There are accounts, and no key that encrypts what callers grant")),
+      onSome: (key) => make(config, key)
+    })
+  )
