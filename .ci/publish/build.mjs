@@ -10,9 +10,10 @@ import { packages } from "./workspace.mjs"
 
 const compiled = join(root, ".bowline", "build")
 
-/** The program without its types, comments and `.ts`: every line and column stays where it is in the source. */
+/** The program without its types, comments and `.ts`: every line stays where it is in the source. */
 const toJavaScript = (file) => {
-  let code = stripTypeScriptTypes(readFileSync(file, "utf8"))
+  const source = readFileSync(file, "utf8")
+  let code = stripTypeScriptTypes(source)
   const { comments, module } = parseSync(file.replace(/\.ts$/, ".js"), code)
   const put = (start, end, text) => (code = code.slice(0, start) + text + code.slice(end))
   for (const { start, end } of comments) put(start, end, code.slice(start, end).replaceAll(/[^\n]/g, " "))
@@ -26,13 +27,15 @@ const toJavaScript = (file) => {
     const { start, end } = moduleRequest
     put(start, end, code.slice(start, end).replace(/^(["']\.[^"']*\.)ts(["'])$/, "$1js$2"))
   }
-  return code.replaceAll(/ +$/gm, "")
+  // What is gone has left spaces, one for each character.
+  const kept = code.replaceAll(/ /g, (space, at) => (source[at] === space ? space : ""))
+  return kept.replaceAll(/ +$/gm, "")
 }
 
 /** A map without what nobody reads of it: whose it is, its name says already. */
 const mapOf = (source, mappings) => ({ version: 3, sources: [source], names: [], mappings })
 
-/** Since the columns are the same, a map of the lines is enough. */
+/** Since the lines are the same, a map of the lines is enough. */
 const mappingsOf = (code) => `AAAA${";AACA".repeat(code.split("\n").length - 1)}`
 
 /** The types that an app can reach: those of the modules that it can import, and of what these name. */

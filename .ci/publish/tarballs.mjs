@@ -27,7 +27,7 @@ export const readTarballs = () =>
   )
 
 /** Bytes. The gateway has the console and the documentation. */
-const limits = { "@bowline/gateway": 3_000_000, "@bowline/runtime": 550_000 }
+const limits = { "@bowline/gateway": 3_000_000 }
 const limit = 500_000
 
 const needed = ["README.md", "LICENSE", "CHANGELOG.md", "llms.txt"]
