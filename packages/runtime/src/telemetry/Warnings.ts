@@ -4,7 +4,10 @@ import { counter } from "./Instrument.ts"
 /** The lines of the log at `warn` and above. `docs/operations` has a page for each of them. */
 export const names = [
   "abort_requests_failed",
+  "account_not_renewed",
+  "account_not_revoked",
   "alarm_failed",
+  "authorization_server_failed",
   "inbox_read_failed",
   "compaction_failed",
   "configuration_needs_restart",
