@@ -40,7 +40,7 @@ const parameters = {
   ),
   concurrency: Flag.Int("concurrency").pipe(Flag.withDescription("How many plans run at once"), Flag.withDefault(8)),
   out: Flag.String("out").pipe(
-    Flag.withDescription("The report as JSON, with a page beside it. Stopped, the same command goes on from there"),
+    Flag.withDescription("The report as JSON, with a page beside it. If it was stopped, the same command resumes it"),
     Flag.optional
   ),
   junit: Flag.String("junit").pipe(Flag.withDescription("The report as JUnit XML"), Flag.optional),

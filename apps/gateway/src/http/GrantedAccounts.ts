@@ -7,7 +7,7 @@ import { failure } from "@bowline/runtime/unstable/http/ExchangeError"
 import { AccountStore, type StoredGrant } from "@bowline/runtime/unstable/store/AccountStore"
 import { ofMark } from "@bowline/runtime/unstable/store/AccountWait"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
-import { seal, type SealingKey, unseal } from "@bowline/runtime/unstable/store/Sealing"
+import { seal, sealForUrl, type SealingKey, unseal } from "@bowline/runtime/unstable/store/Sealing"
 import { Clock, Context, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { createHash } from "node:crypto"
 import type { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -58,13 +58,10 @@ const notBegun = new Refused({
 })
 
 /** Links and cookies are sealed: so any replica can open what another one has made. */
-const makeSeals = (key: SealingKey) => {
-  const make = (link: Link, what: string): string =>
-    Buffer.from(seal(encodeLink(link), what, key), "base64").toString("base64url")
-  const open = (text: string, what: string): Option.Option<Link> =>
-    Option.flatMap(unseal(Buffer.from(text, "base64url").toString("base64"), what, key), decodeLink)
-  return { make, open }
-}
+const makeSeals = (key: SealingKey) => ({
+  make: (link: Link, what: string): string => sealForUrl(encodeLink(link), what, key),
+  open: (text: string, what: string): Option.Option<Link> => Option.flatMap(unseal(text, what, key), decodeLink)
+})
 
 const make = Effect.fnUntraced(function* (
   { accounts, a2a: { publicUrl }, port }: GatewayConfig["Service"],

@@ -1,7 +1,7 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { Clock, Context, Duration, Effect, Layer, Option, Schema } from "effect"
-import { newKey, seal, unseal } from "../store/Sealing.ts"
+import { newKey, sealForUrl, unseal } from "../store/Sealing.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 
 /** How long a URL of a file is good for. */
@@ -43,7 +43,7 @@ export const layer = (publicUrl: string | undefined) =>
         urlOf: ({ file, owner, peer }: FileLink) =>
           Effect.map(Clock.currentTimeMillis, (now) => {
             const claim = JSON.stringify({ owner, peer, until: now + Duration.toMillis(validFor) })
-            const token = Buffer.from(seal(claim, belonging(file), key), "base64").toString("base64url")
+            const token = sealForUrl(claim, belonging(file), key)
             return `${root}/files/${file}/content?token=${token}`
           }),
         ownerOf: (file: string, token: string) =>

@@ -21,7 +21,7 @@ interface Waiter {
   readonly spent: () => number
 }
 
-/** What an earlier process has left waiting, or woken and not gone on with; undefined once this one has taken it up. */
+/** What an earlier process has left waiting, or woken and not resumed; undefined once this one has taken it up. */
 const leftOf = ({ accountRounds, given: { resumed }, inbox }: PlanRun, id: TaskId): StoredWait | undefined => {
   const wait = accountRounds.has(id) ? undefined : resumed?.waits.get(id)
   return wait?.kind === "account" && (wait.settlement === undefined || inbox.settlementOf(id) !== undefined)

@@ -19,7 +19,11 @@ export const seal = (text: string, belongsTo: string, key: SealingKey): string =
   return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]).toString("base64")
 }
 
-/** The text that was sealed. None if it was sealed with another key, for something else, or was changed. */
+/** The same in the alphabet of URLs and cookies. */
+export const sealForUrl = (text: string, belongsTo: string, key: SealingKey): string =>
+  Buffer.from(seal(text, belongsTo, key), "base64").toString("base64url")
+
+/** The text that was sealed, in either alphabet. None if it was sealed with another key, for something else, or was changed. */
 export const unseal = Option.liftThrowable((sealed: string, belongsTo: string, key: SealingKey): string => {
   const bytes = Buffer.from(sealed, "base64")
   const decipher = createDecipheriv(algorithm, Redacted.value(key), bytes.subarray(0, nonceBytes), {
