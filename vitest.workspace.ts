@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os"
 import type { TestProjectInlineConfiguration } from "vitest/config"
 
 /** `processes`: its tests start processes and databases, which takes its time on a busy machine. */
@@ -14,6 +15,8 @@ const project = (
     readonly include?: Array<string>
     readonly exclude?: Array<string>
     readonly isolate?: boolean
+    readonly maxWorkers?: number
+    readonly sequence?: { readonly groupOrder: number }
   } = {}
 ): TestProjectInlineConfiguration => ({
   extends: true,
@@ -31,21 +34,38 @@ const postgres = ["packages/storage-sql/test/postgres/globalSetup.ts"]
 
 const simulation = "test/simulation/**/*.test.ts"
 
-/** Packages with few tests, which need no database. */
-const small = ["domain", "protocol", "provider-openai", "provider-anthropic", "mcp", "client"]
+/** Packages whose tests stay in their process, and need no database. */
+const pure = [
+  "domain",
+  "protocol",
+  "provider-openai",
+  "provider-anthropic",
+  "mcp",
+  "client",
+  "runtime",
+  "a2a",
+  "testing"
+]
 
-/** In `npm test` they are one project: its workers load Effect, and what else they have in common, once, and not once for each package. */
-const smallOnes =
+/**
+ * In `npm test` they are one project: its workers load Effect, and what else they have in common, once, and not once for each package. They keep a processor busy each, so
+ * that two are enough. Vitest has one number of workers for each group.
+ */
+const pureOnes =
   process.env["BOWLINE_TEST_BUNDLE"] === undefined
-    ? small.map((name) => project(`packages/${name}`))
-    : [project("packages", { name: "small packages", include: small.map((name) => `${name}/test/**/*.test.ts`) })]
+    ? pure.map((name) => project(`packages/${name}`))
+    : [
+        project("packages", {
+          name: "packages",
+          include: pure.map((name) => `${name}/test/**/*.test.ts`),
+          maxWorkers: Math.min(2, availableParallelism()),
+          sequence: { groupOrder: 1 }
+        })
+      ]
 
 export default [
-  ...smallOnes,
-  project("packages/runtime"),
-  project("packages/a2a"),
+  ...pureOnes,
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
-  project("packages/testing"),
   project("apps/gateway", { globalSetup: postgres, processes: true, exclude: [simulation] }),
   // It watches everything that happens in its process, so no other file may have begun something there.
   project("apps/gateway", { name: "gateway simulation", include: [simulation], isolate: true, processes: true }),
