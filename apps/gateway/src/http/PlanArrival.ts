@@ -5,6 +5,7 @@ import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Effect } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
+import type { Writable } from "node:stream"
 
 /** The gateways that a plan has come through, as the headers say. */
 export const routeOf = (headers: {
@@ -14,15 +15,17 @@ export const routeOf = (headers: {
 
 /**
  * Joins the reader to the connection of its request, which the plan closes when it is overdue. Only that helps against a caller who does
- * not read: every write waits for it.
+ * not read: every write waits for it. What it gives writes to the connection, and says whether that takes more at once.
  */
-export const join = (connect: Reading["connect"], request: HttpServerRequest.HttpServerRequest): void => {
+export const join = (connect: Reading["connect"], request: HttpServerRequest.HttpServerRequest) => {
   const response = NodeHttpServerRequest.toServerResponse(request)
   const disconnect = connect(() => response.destroy())
   // In front of the server's own listener, which interrupts the request.
   response.prependOnceListener("close", () => {
     if (!response.writableFinished) disconnect()
   })
+  const connection: Writable = response
+  return (bytes: Uint8Array): boolean => connection.write(bytes)
 }
 
 /** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */

@@ -4,7 +4,6 @@ import { PlanFollower, type PlanReading } from "@bowline/runtime/unstable/stream
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { prefersJson, waitFor } from "./JsonAnswer.ts"
-import * as PlanArrival from "./PlanArrival.ts"
 import * as SseAnswer from "./SseAnswer.ts"
 
 /** Answers a request that has started a plan: with its events, or when it is over with one object. */
@@ -13,7 +12,6 @@ export const make = Effect.map(Effect.all([Plans, PlanFollower]), ([plans, follo
     if (prefersJson(request.headers.accept)) {
       return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, follower.follow(caller, reading)))
     }
-    PlanArrival.join(reading.connect, request)
-    return SseAnswer.fromStart(reading, reading.frames)
+    return SseAnswer.fromStart(reading, request)
   })
 )

@@ -3,36 +3,46 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
-import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
+import type { ReaderItem, Reading } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Clock, Effect, Option, Stream } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 import { type Ended, type Followed, isEnded } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { DecisionPause } from "./DecisionPause.ts"
+import * as PlanArrival from "./PlanArrival.ts"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
 
 const nothing = new Uint8Array(0)
 
-interface Ids {
+interface Read extends Pick<Reading, "frames" | "connect" | "shortCut"> {
   readonly plan_id: PlanId
   readonly session_id: SessionId
 }
 
 /** Writes frames that are available together at once. If reading fails, it asks the caller to reconnect. */
-const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
+const toBytes = (
+  { connect, frames, plan_id, session_id, shortCut }: Read,
+  request: HttpServerRequest.HttpServerRequest
+): Stream.Stream<Uint8Array> => {
+  const ids = { plan_id, session_id }
+  const write = PlanArrival.join(connect, request)
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
   const comeBack = (cause: Cause.Cause<StorageError>) => {
     const error = Option.getOrUndefined(Cause.findErrorOption(cause))
     return Effect.logError("stream_failed", error === undefined ? cause : error.reason.cause).pipe(
-      Effect.annotateLogs({ ...ids }),
+      Effect.annotateLogs(ids),
       Effect.as("reconnect" as const),
       Stream.fromEffect
     )
   }
   return frames.pipe(Stream.catchCause(comeBack), (items) =>
-    StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")))
+    StreamMetrics.writing(
+      items,
+      (items) => Buffer.from(items.map(toText).join("")),
+      shortCut && { from: shortCut, to: write }
+    )
   )
 }
 
@@ -58,8 +68,9 @@ const toTexts = <Item, E>(items: Items<Item, E>, toText: (items: ReadonlyArray<F
 export const toResponse = (body: Stream.Stream<Uint8Array>) =>
   HttpServerResponse.stream(body, { contentType: "text/event-stream", headers })
 
-/** The frames of a plan from its start as server-sent events. */
-export const fromStart = (ids: Ids, frames: PlanReader) => toResponse(toBytes(ids, frames))
+/** The frames of a plan from its start as server-sent events. Its reader has the connection of the request. */
+export const fromStart = (read: Read, request: HttpServerRequest.HttpServerRequest) =>
+  toResponse(toBytes(read, request))
 
 // An empty write sends the head of the response. Otherwise the caller would wait for it until the next event.
 const head = Stream.succeed(nothing)
@@ -67,8 +78,8 @@ const head = Stream.succeed(nothing)
 /** Text whose first piece may take a while. */
 export const begun = (body: Stream.Stream<Uint8Array>) => toResponse(Stream.concat(head, body))
 
-/** The frames of a plan from a later one on. */
-export const fromLater = (ids: Ids, frames: PlanReader) => begun(toBytes(ids, frames))
+/** The same from a later frame on. */
+export const fromLater = (read: Read, request: HttpServerRequest.HttpServerRequest) => begun(toBytes(read, request))
 
 /** Why the stream of another protocol ends. */
 export type Why = "paused" | "over" | "draining" | "gone" | "interrupted"

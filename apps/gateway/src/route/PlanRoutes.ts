@@ -143,11 +143,10 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { frames, connect, ...ids } = yield* streams
+          const reading = yield* streams
             .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
-          PlanArrival.join(connect, request)
-          return SseAnswer.fromLater(ids, frames)
+          return SseAnswer.fromLater(reading, request)
         }).pipe(answer)
       )
       .handleRaw("export", ({ params }) =>

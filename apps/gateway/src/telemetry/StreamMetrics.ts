@@ -57,15 +57,26 @@ class Writing {
   }
 }
 
-/** Measures a stream while it is written to a connection. */
+/** The way past a stream to the connection that it is written to, for items that come while its reader waits. */
+export interface ShortCut<Item> {
+  readonly from: (write: (items: ReadonlyArray<Item>) => boolean) => void
+  readonly to: (bytes: Uint8Array) => boolean
+}
+
+/** Measures a stream while it is written to a connection, and what goes past it. */
 export const writing = <Item, E>(
   stream: Stream.Stream<Item, E>,
-  toBytes: (items: ReadonlyArray<Item>) => Uint8Array
+  toBytes: (items: ReadonlyArray<Item>) => Uint8Array,
+  shortCut?: ShortCut<Item>
 ): Stream.Stream<Uint8Array, E> =>
   // One layer around each pull, since it runs for every write.
   Stream.transformPull(stream, (pull, scope) =>
     Effect.contextWith((context: Anything) => {
       const progress = new Writing(context)
+      shortCut?.from((items) => {
+        progress.wrote(items)
+        return shortCut.to(toBytes(items))
+      })
       const written = Effect.map(pull, (items): Array.NonEmptyReadonlyArray<Uint8Array> => {
         progress.wrote(items)
         return [toBytes(items)]

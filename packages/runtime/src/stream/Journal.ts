@@ -347,7 +347,13 @@ export class Journal implements Source {
       },
       stored: (isBehind) => {
         this.#stored = until
-        this.#given.live.publish(events.map((event, index) => toFrame(first + index, at, event)))
+        const rows = written.success.events
+        // Most rows are one frame, whose JSON they have.
+        const frames =
+          rows.length === events.length
+            ? rows.map(({ at, event, payload, seq }) => ({ seq, at, event, payload }))
+            : events.map((event, index) => toFrame(first + index, at, event))
+        this.#given.live.publish(frames)
         this.#advance()
         if (isBehind) this.#given.onBehind()
       },

@@ -15,6 +15,9 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 /** Ends after the `done` frame or a `reconnect`. */
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
+/** Writes frames to a connection, and says whether it takes more at once. */
+export type Write = (frames: ReadonlyArray<PlanFrame>) => boolean
+
 /** The frames for one reader. */
 export interface Reading {
   readonly frames: PlanReader
@@ -24,6 +27,11 @@ export interface Reading {
    * many readers disconnect at once: a plan that waits for its provider does not wait for that.
    */
   readonly connect: (close: () => void) => () => void
+  /**
+   * Hands frames to the connection itself. While the reader waits and has taken everything, what is published goes to `write` and not to `frames`: no
+   * fiber wakes for it. `write` says whether the connection takes more at once. If not, the next frames go to `frames`, which waits for the connection.
+   */
+  readonly shortCut?: ((write: Write) => void) | undefined
   /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
   readonly leaveRunning: Effect.Effect<void>
   /** The reader reads on by another reading: this one does not count any more. */
@@ -68,6 +76,9 @@ interface Reader {
   leavesRunning: boolean
   isGone: boolean
   isCut: boolean
+  /** Whether it has taken everything, and waits for more. */
+  isWaiting: boolean
+  write: Write | undefined
   readonly context: Context.Context<never>
   readonly clock: Clock.Clock
   /** Cancels the alarm that is set: for the next ping or, once the reader is cut off, for its connection. */
@@ -186,6 +197,7 @@ export class LivePlan {
     Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
+      readonly shortCut: (write: Write) => void
       /** Whether the reader has to read on from the store, behind `head` of the plan, once it has taken its frames. */
       readonly isParked: () => boolean
       /** Ends the stream of a reader that is still connected. */
@@ -206,6 +218,8 @@ export class LivePlan {
           leavesRunning: false,
           isGone: false,
           isCut: false,
+          isWaiting: false,
+          write: undefined,
           context,
           clock,
           cancelAlarm: () => undefined,
@@ -215,11 +229,19 @@ export class LivePlan {
           Effect.sync(() => this.#enter(reader)),
           () => this.#detach(reader)
         )
-        const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
+        const taken = Effect.map(Queue.takeAll(reader.queue), (items) => {
+          reader.isWaiting = false
           reader.frames = 0
           reader.characters = 0
           return items
         })
+        const take = Effect.suspend(() => {
+          reader.isWaiting = Queue.sizeUnsafe(reader.queue) === 0
+          return taken
+        })
+        const shortCut = (write: Write) => {
+          reader.write = write
+        }
         const cutOff = Effect.sync(() => this.#cutOff(reader))
         const connect = (close: () => void) => {
           reader.close = close
@@ -237,6 +259,7 @@ export class LivePlan {
           head,
           frames,
           connect,
+          shortCut,
           cutOff,
           leaveRunning,
           replaced,
@@ -343,6 +366,11 @@ export class LivePlan {
   }
 
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
+    if (reader.write !== undefined && reader.isWaiting) {
+      const unseen = frames.filter(({ seq }) => seq > reader.after)
+      if (unseen.length > 0) reader.isWaiting = reader.write(unseen)
+      return
+    }
     for (const frame of frames) {
       // Another replica's reader may have been faster than this one's writer.
       if (frame.seq <= reader.after) continue

@@ -42,7 +42,7 @@ const shownFrom = (entry: EntryId | undefined) => {
 export const readFrom = (reading: PlanReading, entry: EntryId | undefined): PlanReading => {
   if (entry === undefined) return reading
   const { frames } = reading
-  return { ...reading, frames: Stream.filter(frames, shownFrom(entry)), from: { entry, frames } }
+  return { ...reading, shortCut: undefined, frames: Stream.filter(frames, shownFrom(entry)), from: { entry, frames } }
 }
 
 /** A plan that is followed to its end. */

@@ -57,6 +57,63 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect(
+    "hands frames to a connection whose reader waits, and through the stream what it does not take at once",
+    () =>
+      Effect.gen(function* () {
+        const { live } = yield* make
+        live.publish(frames(1, 1))
+        const { frames: read, shortCut } = yield* live.attach(0)
+        const got: Array<string> = []
+        let takesMore = true
+        shortCut((written) => {
+          got.push(`written ${seqs(written).join()}`)
+          return takesMore
+        })
+        live.publish(frames(2, 2))
+        const pulled = Stream.runForEachArray(read, (items) =>
+          Effect.sync(() => void got.push(`pulled ${seqs(items).join()}`))
+        )
+        const reading = yield* Effect.forkChild(pulled, { startImmediately: true })
+        live.publish(frames(3, 4))
+        takesMore = false
+        live.publish(frames(5, 5))
+        live.publish(frames(6, 6))
+        live.publish(frames(7, 7))
+        yield* Effect.yieldNow
+        takesMore = true
+        live.publish(frames(8, 8))
+        yield* TestClock.adjust("10 seconds")
+        live.publish(frames(9, 9))
+        live.close("reconnect")
+        live.publish(frames(10, 10))
+        yield* Fiber.join(reading)
+        assert.deepStrictEqual(got, [
+          "pulled 1,2",
+          "written 3,4",
+          "written 5",
+          "pulled 6,7",
+          "written 8",
+          "pulled ping",
+          "written 9",
+          "pulled reconnect"
+        ])
+      })
+  )
+
+  it.effect("gives a connection that waits nothing that its reader has seen elsewhere", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      const { frames: read, shortCut } = yield* live.attach(2)
+      const got: Array<unknown> = []
+      shortCut((written) => got.push(...seqs(written)) > 0)
+      yield* Effect.forkChild(Stream.runDrain(read), { startImmediately: true })
+      live.publish(frames(1, 2))
+      live.publish(frames(3, 4))
+      assert.deepStrictEqual(got, [3, 4])
+    })
+  )
+
   it.effect("cuts off a reader that is more than 1 MiB behind, and always takes one frame", () =>
     Effect.gen(function* () {
       const { live } = yield* make
