@@ -24,6 +24,17 @@ type Outcome =
   | { readonly type: "success" | "cancelled" }
   | { readonly type: "interrupt"; readonly interrupts: ReadonlyArray<Interrupt> }
 
+/** What a tool has given: a text, or texts and files. */
+export type AgUiContent =
+  | string
+  | ReadonlyArray<
+      | { readonly type: "text"; readonly text: string }
+      | {
+          readonly type: "image" | "audio" | "video" | "document"
+          readonly source: { readonly type: "data" | "url"; readonly value: string; readonly mimeType: string }
+        }
+    >
+
 /** An event of AG-UI 1.0, as far as plans have them. */
 export type AgUiEvent =
   | {
@@ -59,7 +70,7 @@ export type AgUiEvent =
       readonly messageId: string
       readonly toolCallId: string
       readonly role: "tool"
-      readonly content: string
+      readonly content: AgUiContent
     }
   | {
       readonly type: "ACTIVITY_SNAPSHOT"

@@ -1,7 +1,7 @@
 import type { Json } from "../Wire.ts"
-import { type Dialect, errorOf, neverMade, type Segment } from "../ui/Dialect.ts"
+import { type Dialect, errorOf, neverMade, type Segment, type ShownFile } from "../ui/Dialect.ts"
 import { type Leg, UiFold } from "../ui/UiFold.ts"
-import type { AgUiEvent } from "./AgUiEvent.ts"
+import type { AgUiContent, AgUiEvent } from "./AgUiEvent.ts"
 import { type AgUiMessage, AgUiThread } from "./AgUiThread.ts"
 
 export type { AgUiMessage }
@@ -36,6 +36,17 @@ const decision = {
 
 const textOf = (output: Json): string => (typeof output === "string" ? output : JSON.stringify(output))
 
+/** A file as a part of what a tool has given. */
+const partOf = ({ mediaType: mimeType, url }: ShownFile): Exclude<AgUiContent, string>[number] => {
+  const [, family = ""] = /^(image|audio|video)\//.exec(mimeType) ?? []
+  const inline = `data:${mimeType};base64,`
+  const isInline = url.startsWith(inline)
+  return {
+    type: family === "image" || family === "audio" || family === "video" ? family : "document",
+    source: { type: isInline ? "data" : "url", value: isInline ? url.slice(inline.length) : url, mimeType }
+  }
+}
+
 const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => {
   const thread = new AgUiThread(messages)
   let planId = ""
@@ -45,7 +56,7 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
     `${planId}.${step}.${attempt}${kind === "text" ? "" : ".reasoning"}${part === 0 ? "" : `.${part + 1}`}`
   const resultId = (call: string): string => `${call}.result`
 
-  const result = (call: string, content: string): ReadonlyArray<AgUiEvent> => {
+  const result = (call: string, content: AgUiContent): ReadonlyArray<AgUiEvent> => {
     const message = { id: resultId(call), role: "tool" as const, toolCallId: call, content }
     if (thread.has(message.id)) return []
     thread.addResult(message)
@@ -122,10 +133,11 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
     progress: ({ message, state, task_id: toolCallId }, { tool }) => [
       activity(toolCallId, { toolCallId, tool, state, ...(message !== undefined && { message }) })
     ],
-    finish: ({ data, hasProgress, output, started }) => {
+    finish: ({ data, files, hasProgress, output, started }) => {
       const { error, state, task_id: toolCallId } = data
       const { kind, tool } = started
       const isGood = state === "completed"
+      const text = isGood ? textOf(output) : errorOf(data)
       const ended: AgUiEvent = isGood
         ? { type: "SUBAGENT_FINISHED", subagentRunId: toolCallId }
         : {
@@ -137,7 +149,7 @@ const dialect = ({ messages, runId, threadId }: AgUiRun): Dialect<AgUiEvent> => 
       return [
         ...(hasProgress ? [activity(toolCallId, { toolCallId, tool, state })] : []),
         ...(kind === "peer" ? [ended] : []),
-        ...result(toolCallId, isGood ? textOf(output) : errorOf(data))
+        ...result(toolCallId, files.length === 0 ? text : [{ type: "text", text }, ...files.map(partOf)])
       ]
     },
     hand: () => [],

@@ -12,12 +12,14 @@ import { parse } from "../Requests.ts"
 import type { Json, PlanRequest } from "../Wire.ts"
 import {
   callsOf,
+  fileAt,
   type ChatAnswer,
   type ChatDecision,
   type ChatOptions,
   hasAnswer,
   makeChatPlans,
   type OpenPlan,
+  type Question,
   readEvents,
   refusal
 } from "../ui/ChatPlans.ts"
@@ -25,12 +27,25 @@ import * as AgUiEvents from "./AgUiEvents.ts"
 
 export type { ChatOptions }
 
-const textOf = ({ content }: Pick<Message, "content">): string => {
-  if (typeof content === "string") return content
-  const parts: ReadonlyArray<{ readonly type: string; readonly text?: string }> = Array.isArray(content) ? content : []
-  if (parts.some(({ type }) => type !== "text")) throw refusal("Expected texts: the planner takes no files")
-  return parts.map(({ text = "" }) => text).join("\n\n")
+interface Part {
+  readonly type: string
+  readonly text?: string
+  readonly source?: { readonly type: string; readonly value: string; readonly mimeType?: string }
 }
+
+const partsOf = ({ content }: Pick<Message, "content">): Question["parts"] => {
+  if (typeof content === "string") return [{ type: "text", text: content }]
+  const parts: ReadonlyArray<Part> = Array.isArray(content) ? content : []
+  return parts.map(({ source, text, type }) => {
+    if (text !== undefined) return { type: "text", text }
+    if (source === undefined) throw refusal(`Expected a text or a source in the part of type ${type}`)
+    if (source.type === "file") return { type: "file", file_id: source.value }
+    const url = source.type === "data" ? `data:;base64,${source.value}` : source.value
+    return fileAt(url, source.mimeType)
+  })
+}
+
+const isText = (part: Question["parts"][number]) => part.type === "text"
 
 const decisionOf = ({ interruptId, payload, status }: NonNullable<RunAgentInput["resume"]>[number]): ChatDecision => {
   if (status === "cancelled") return { taskId: interruptId, decision: "reject", note: undefined }
@@ -43,6 +58,9 @@ const decisionOf = ({ interruptId, payload, status }: NonNullable<RunAgentInput[
   return { taskId: interruptId, decision, note: typeof note === "string" ? note : undefined }
 }
 
+const textOf = (parts: Question["parts"]): string =>
+  parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+
 /** What is decided. A new question stands in place of answers that are all cancelled. */
 const decisionsOf = ({ messages, resume = [] }: RunAgentInput): ReadonlyArray<ChatDecision> =>
   messages.at(-1)?.role === "user" && resume.every(({ status }) => status === "cancelled") ? [] : resume.map(decisionOf)
@@ -52,9 +70,12 @@ const resultsOf = ({ messages }: RunAgentInput): ReadonlyArray<ChatAnswer> =>
   messages.slice(messages.findLastIndex(({ role }) => role !== "tool") + 1).flatMap((message) => {
     if (message.role !== "tool") return []
     const { error, toolCallId: taskId } = message
-    const text = textOf(message)
+    const parts = partsOf(message)
+    const text = textOf(parts)
+    // What a page's tool gives is a value of JSON.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    const content = error ?? ((parse(text) ?? text) as Json)
+    const given = (parts.every(isText) ? (parse(text) ?? text) : parts) as Json
+    const content = error ?? given
     return [{ taskId, content, isError: error !== undefined }]
   })
 
@@ -122,10 +143,10 @@ export class BowlineAgent extends AbstractAgent {
     const last = messages.at(-1)
     if (last?.role !== "user") throw refusal("Expected the user's message, which is the question, as the last one")
     const told = context.map(({ description, value }) => `${description}: ${value}`)
-    const text = [...told, textOf(last)].join("\n\n")
     const tools = toolsOf(input)
     const asked = tools.length === 0 ? own : { tools, ...(typeof own === "object" && own) }
-    const question = { text, id: last.id, isAgain: false, interrupts: resume.length > 0, own: asked }
+    const parts = [...told.map((text) => ({ type: "text" as const, text })), ...partsOf(last)]
+    const question = { parts, id: last.id, isAgain: false, interrupts: resume.length > 0, own: asked }
     return this.plans.ask(threadId, question, { signal })
   }
 

@@ -2,11 +2,13 @@ import type { ChatTransport, UIMessage, UIMessageChunk } from "ai"
 import type { Json } from "../Wire.ts"
 import {
   callsOf,
+  fileAt,
   type ChatAnswer,
   type ChatOptions,
   hasAnswer,
   makeChatPlans,
   type OpenPlan,
+  type Question,
   readEvents,
   refusal
 } from "../ui/ChatPlans.ts"
@@ -16,8 +18,11 @@ export type { ChatOptions }
 
 type Part = UIMessage["parts"][number]
 
-const textOf = ({ parts }: UIMessage): string =>
-  parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+const partsOf = ({ parts }: UIMessage): Question["parts"] =>
+  parts.flatMap((part) => {
+    if (part.type === "text") return [{ type: "text", text: part.text }]
+    return part.type === "file" ? [fileAt(part.url, part.mediaType, part.filename)] : []
+  })
 
 const stateOf = (part: Part): string | undefined => ("state" in part ? part.state : undefined)
 
@@ -92,13 +97,11 @@ export class BowlineChatTransport<Message extends UIMessage = UIMessage> impleme
     const last = messages.at(-1)
     const own = ownOf(body)
     if (last?.role === "user") {
-      const wrong = messages.flatMap(({ parts, role }) => [
-        ...(role === "system" ? ["a system message: say it in the instructions of a preset"] : []),
-        ...(role === "user" && parts.some(({ type }) => type === "file") ? ["a file"] : [])
-      ])
-      if (wrong.length > 0) throw refusal(`Expected texts of the user and the assistant, and not ${wrong.join(", ")}`)
+      if (messages.some(({ role }) => role === "system")) {
+        throw refusal("Expected no system message: say it in the instructions of a preset")
+      }
       const question = {
-        text: textOf(last),
+        parts: partsOf(last),
         id: last.id,
         isAgain: trigger === "regenerate-message" || messageId === last.id,
         interrupts: leavesOpen(messages),

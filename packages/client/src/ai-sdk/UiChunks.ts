@@ -131,7 +131,7 @@ const dialect = (messageId: string | undefined): Dialect<UiChunk> => ({
     if (isRejected) return [...last, { type: "tool-output-denied", toolCallId: task_id }]
     return [...last, { type: "tool-output-error", ...own, errorText: errorOf(data) }]
   },
-  file: (url, mediaType) => [{ type: "file", url, mediaType }],
+  file: (file) => [{ type: "file", ...file }],
   request: ({ expires_at, task_id, why }) => [
     {
       type: "tool-approval-request",

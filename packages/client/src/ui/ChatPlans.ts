@@ -15,8 +15,27 @@ export interface ChatOptions {
   readonly request?: Omit<PlanRequest, "question" | "session_id"> | undefined
 }
 
+type QuestionPart = Exclude<PlanRequest["question"], string>[number]
+
+/** A file of a message by its URL: its bytes, one that the gateway has, or one that it fetches. */
+export const fileAt = (url: string, mediaType: string | undefined, name?: string): QuestionPart => {
+  const [head = "", data] = url.startsWith("data:") ? url.split(",", 2) : []
+  if (data !== undefined) {
+    const media_type = mediaType ?? (/^data:([^;,]+)/.exec(head)?.[1] || "application/octet-stream")
+    return { type: "file", data, media_type, ...(name && { name }) }
+  }
+  const [, file_id] = /\/files\/(file_[\da-f-]+)\/content$/.exec(url) ?? []
+  return file_id === undefined ? { type: "file", url } : { type: "file", file_id }
+}
+
+const questionOf = (parts: ReadonlyArray<QuestionPart>): PlanRequest["question"] => {
+  const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []))
+  return texts.length === parts.length ? texts.join("\n\n") : parts
+}
+
 export interface Question {
-  readonly text: string
+  /** What is asked: texts, and files. */
+  readonly parts: ReadonlyArray<QuestionPart>
   /** The chat's own id of the question: with it the question can be asked again. */
   readonly id: string
   /** The question takes the place of the one that was asked under its id before. */
@@ -213,7 +232,7 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
     /** Fails as the gateway refuses it. */
     ask: async (
       chat: string,
-      { id, interrupts, isAgain, own, text }: Question,
+      { id, interrupts, isAgain, own, parts }: Question,
       { signal }: Signal
     ): Promise<OpenPlan> => {
       const given = { ...request, ...(isRequest(own) ? own : {}) }
@@ -226,7 +245,7 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
           on_busy: isAgain ? "reject" : interrupts ? "interrupt" : "steer",
           ...given.preferences
         },
-        question: text,
+        question: questionOf(parts),
         session_id: chat
       }
       if (isAgain) {

@@ -18,12 +18,20 @@ export interface Segment {
   text: string
 }
 
+/** A file that a tool has given, and the URL where it can be shown from. */
+export interface ShownFile {
+  readonly url: string
+  readonly mediaType: string
+}
+
 /** A call of a tool that has ended. */
 export interface EndedCall {
   readonly data: FrameData<"task.finished">
   readonly started: FrameData<"task.started">
   /** What it gave: null for nothing, and a list where it gave several things. */
   readonly output: Json
+  /** Of the files that it gave those that can be shown. */
+  readonly files: ReadonlyArray<ShownFile>
   /** Somebody has rejected it: it was not made. */
   readonly isRejected: boolean
   /** It was shown as one that the client makes. */
@@ -61,8 +69,8 @@ export interface Dialect<Event> {
   start(call: FrameData<"task.started">): ReadonlyArray<Event>
   progress(data: FrameData<"task.progress">, started: FrameData<"task.started">): ReadonlyArray<Event>
   finish(call: EndedCall): ReadonlyArray<Event>
-  /** A tool has given a file that the protocol can show. */
-  file?(url: string, mediaType: string): ReadonlyArray<Event>
+  /** A tool that runs has given a file. */
+  file?(file: ShownFile): ReadonlyArray<Event>
   request(data: FrameData<"approval.requested">): ReadonlyArray<Event>
   resolve(data: FrameData<"approval.resolved">): ReadonlyArray<Event>
   /** The plan has ended before somebody decided about the call. */

@@ -1,11 +1,12 @@
 import type { Frame } from "../PlanView.ts"
 import { isPlanFrame } from "../Reduce.ts"
 import type { FrameHead, Json, PlanFrame } from "../Wire.ts"
-import type { Dialect, FrameData, Segment } from "./Dialect.ts"
+import type { Dialect, FrameData, Segment, ShownFile } from "./Dialect.ts"
 
 interface Running {
   readonly started: FrameData<"task.started">
   readonly artifacts: Array<Json>
+  readonly files: Array<ShownFile>
   hasProgress: boolean
 }
 
@@ -245,7 +246,7 @@ export class UiFold<Event> {
   }
 
   #start(started: FrameData<"task.started">): ReadonlyArray<Event> {
-    this.#running.set(started.task_id, { started, artifacts: [], hasProgress: false })
+    this.#running.set(started.task_id, { started, artifacts: [], files: [], hasProgress: false })
     return this.#showStarted(started)
   }
 
@@ -270,10 +271,18 @@ export class UiFold<Event> {
     return this.#dialect.progress(data, running.started)
   }
 
-  #showArtifact({ content, file_id, media_type, task_id }: FrameData<"task.artifact">): ReadonlyArray<Event> {
-    this.#running.get(task_id)?.artifacts.push(content)
+  #showArtifact({
+    content,
+    file_id,
+    media_type: mediaType,
+    task_id
+  }: FrameData<"task.artifact">): ReadonlyArray<Event> {
+    const running = this.#running.get(task_id)
+    running?.artifacts.push(content)
     const url = file_id && this.#urlOf(file_id)
-    return url ? [...this.#close(), ...(this.#dialect.file?.(url, media_type) ?? [])] : []
+    if (!url) return []
+    running?.files.push({ url, mediaType })
+    return this.#dialect.file === undefined ? [] : [...this.#close(), ...this.#dialect.file({ url, mediaType })]
   }
 
   #finish(data: FrameData<"task.finished">): ReadonlyArray<Event> {
@@ -282,12 +291,12 @@ export class UiFold<Event> {
     this.#running.delete(data.task_id)
     // The client has shown its own result.
     if (this.#given.has(data.task_id)) return []
-    const { artifacts, hasProgress, started } = running
+    const { artifacts, files, hasProgress, started } = running
     const isRejected = this.#rejected.has(data.task_id)
     const isOwn = this.#awaited.has(data.task_id) && !this.#asked.has(data.task_id)
     const output = outputOf(artifacts)
     const shown = this.#show(started)
-    return [...shown, ...this.#dialect.finish({ data, started, output, isRejected, isOwn, hasProgress })]
+    return [...shown, ...this.#dialect.finish({ data, started, output, files, isRejected, isOwn, hasProgress })]
   }
 
   #fail(data: FrameData<"error">): ReadonlyArray<Event> {

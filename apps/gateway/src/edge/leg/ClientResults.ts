@@ -2,16 +2,18 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Waiting } from "@bowline/domain/plan/Inbox"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
+import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { formatPath } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { type EntryKey, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { Effect, Option, Schema } from "effect"
 import { isDeepStrictEqual } from "node:util"
 import { invalid } from "../../http/Refusals.ts"
-import type { Spoken } from "../question/GivenFiles.ts"
+import type { Placed, Spoken } from "../question/GivenFiles.ts"
 
 /** The result of a call that the client has made, and where the body says it. */
 export interface GivenResult {
@@ -19,6 +21,8 @@ export interface GivenResult {
   readonly task_id: TaskId
   readonly content: Schema.Json
   readonly is_error?: boolean
+  /** Where the body has the parts of the content, if it has parts. */
+  readonly parts?: ReadonlyArray<Placed> | undefined
 }
 
 /** What a request brings to a plan that waits. */
@@ -53,10 +57,31 @@ const decodeTaskId = Schema.decodeUnknownOption(TaskId)
 export const taskOf = (id: string): Option.Option<TaskId> =>
   id.startsWith(prefix) ? decodeTaskId(id.slice(prefix.length)) : Option.none()
 
+/** Names what is wrong with one of the parts by the place where the body has it. */
+const placedIn =
+  (parts: ReadonlyArray<Placed>, otherwise = "") =>
+  ({ message, path: [, index] }: InvalidRequest["issues"][number]): Issue => ({
+    path: parts[Number(index)]?.path ?? otherwise,
+    message
+  })
+
 /** Passes results of clients on to the plans that wait for them. */
 export const make = Effect.gen(function* () {
   const inbox = yield* Inbox
   const plans = yield* Plans
+  const { takeQuestion } = yield* QuestionFiles.make
+
+  /** What the user says, as a text and the stored files behind it. */
+  const takeText = Effect.fnUntraced(function* (caller: CallerName, { parts, text }: Spoken) {
+    if (parts === undefined) return { text }
+    const taken = yield* takeQuestion(
+      caller,
+      parts.map(({ part }) => part)
+    ).pipe(Effect.catchTag("InvalidRequest", ({ issues }) => Effect.fail(invalid(issues.map(placedIn(parts))))))
+    const files = (taken.question_parts ?? []).flatMap((part) => (part.type === "file" ? [part.file_id] : []))
+    // A text is not blank: one of files alone has their lines.
+    return { text: text.trim() === "" ? taken.question : text, ...(files.length > 0 && { files }) }
+  })
 
   /** The caller's plan that has made all of these calls. */
   const find = Effect.fnUntraced(function* (caller: CallerName, tasks: ReadonlyArray<TaskId>) {
@@ -75,7 +100,6 @@ export const make = Effect.gen(function* () {
     // In one order, so that of two requests at once one is refused as a whole.
     const sorted = results.toSorted((a, b) => (a.task_id < b.task_id ? -1 : 1))
     const calls = sorted.map(({ task_id }) => task_id).join()
-    const files = texts.flatMap(({ parts = [] }) => parts.filter(({ part }) => part.type === "file"))
     // Before anything is stored: of two results of one call the first would hold.
     const other = results.find(({ task_id, ...result }, index) =>
       results.slice(0, index).some((one) => one.task_id === task_id && !isDeepStrictEqual(one.content, result.content))
@@ -83,31 +107,33 @@ export const make = Effect.gen(function* () {
     if (other !== undefined) {
       return yield* invalid([{ path: other.path, message: `Expected one result for ${callId(other.task_id)}` }])
     }
-    if (files.length > 0) {
-      const message = "Expected text beside results of tools: send the file with the next question"
-      return yield* invalid(files.map(({ path }) => ({ path, message })))
-    }
+    const said = yield* Effect.forEach(
+      texts.filter(({ parts, text }) => parts !== undefined || text.trim() !== ""),
+      (one) => takeText(caller, one)
+    )
     // First: the plan cannot go on without them. A request that comes again brings the same texts.
-    for (const [index, { text }] of texts.filter(({ text }) => text.trim() !== "").entries()) {
-      const key = keyIn === undefined ? `${calls} ${index} ${text}` : yield* keyIn(plan)
-      yield* inbox.accept(by, plan, { type: "text", text, when: "boundary", else: "ask" }, key)
+    for (const [index, { text, files }] of said.entries()) {
+      const content = files === undefined ? text : [text, ...files].join(" ")
+      const key = keyIn === undefined ? `${calls} ${index} ${content}` : yield* keyIn(plan)
+      const entry = { type: "text", text, ...(files && { files }), when: "boundary", else: "ask" } as const
+      yield* inbox.accept(by, plan, entry, key)
     }
-    for (const [index, { path, ...result }] of sorted.entries()) {
+    for (const [index, { parts, path, ...result }] of sorted.entries()) {
       // The plan goes on with the last one.
       const along = index === sorted.length - 1 ? tools : undefined
-      yield* inbox
-        .accept(by, plan, { type: "result", ...result }, undefined, along)
-        .pipe(
-          Effect.catchTag("InvalidRequest", ({ issues }) =>
-            Effect.fail(
-              invalid(
-                issues.flatMap(({ message, path: [field, ...rest] }) =>
-                  field === "tools" ? renamed([{ path: formatPath([field, ...rest]), message }]) : [{ path, message }]
-                )
-              )
+      yield* inbox.accept(by, plan, { type: "result", ...result }, undefined, along).pipe(
+        Effect.catchTag("InvalidRequest", ({ issues }) =>
+          Effect.fail(
+            invalid(
+              issues.flatMap((issue) => {
+                const { message, path: at } = issue
+                if (at[0] === "tools") return renamed([{ path: formatPath(at), message }])
+                return [parts === undefined ? { path, message } : placedIn(parts, path)(issue)]
+              })
             )
           )
         )
+      )
     }
   })
 

@@ -29,7 +29,7 @@ export class ChatAnswer {
   respond(head: ChatChunks.ChatHead, result: PlanResult | undefined): HttpServerResponse.HttpServerResponse {
     if (result === undefined) {
       const content = this.#content === "" ? null : this.#content
-      const message = { role: "assistant", content, refusal: null, tool_calls: this.#leg.calls }
+      const message = { role: "assistant", content, refusal: null, ...this.#leg.files, tool_calls: this.#leg.calls }
       return HttpServerResponse.jsonUnsafe(this.#whole(head, message, "tool_calls", this.#leg.usage))
     }
     const { error, final } = result
@@ -45,7 +45,7 @@ export class ChatAnswer {
   /** The `chat.completion` of a plan that has completed so. */
   completion(head: ChatChunks.ChatHead, final: Final) {
     const { finish_reason, refusal } = ChatChunks.finishOf(final)
-    const message = { role: "assistant", content: this.#content, refusal }
+    const message = { role: "assistant", content: this.#content, refusal, ...this.#leg.files }
     return this.#whole(head, message, finish_reason, this.#leg.usageAt(final))
   }
 

@@ -85,8 +85,8 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
  * Turns the frames of a plan into the events of a stream of Chat Completions. It begins with `first`, and ends well,
  * behind `[DONE]`, or with an error, with nothing behind it. If `isCut`, it has ended before the plan.
  *
- *   first ──▶ content, reasoning_content ──▶ finish_reason ──▶ usage? ──▶ [DONE]
- *                          ├───▶ tool_calls ──▶ finish_reason ──▶ usage? ──▶ [DONE]
+ *   first ──▶ content, reasoning_content ──▶ files? ──▶ finish_reason ──▶ usage? ──▶ [DONE]
+ *                          ├───▶ files? ──▶ tool_calls ──▶ finish_reason ──▶ usage? ──▶ [DONE]
  *                          └───▶ error
  */
 export class ChatChunks {
@@ -124,7 +124,7 @@ export class ChatChunks {
   pause(): string {
     this.#isOver = true
     const calls = this.#leg.calls.map((call, index) => this.#chunk({ tool_calls: [{ index, ...call }] })).join("")
-    return `${calls}${this.#chunk({}, "tool_calls")}${this.#usage(this.#leg.usage)}data: [DONE]\n\n`
+    return `${this.#files()}${calls}${this.#chunk({}, "tool_calls")}${this.#usage(this.#leg.usage)}data: [DONE]\n\n`
   }
 
   /** Ends the stream for a reason that is not the plan's own. */
@@ -176,7 +176,13 @@ export class ChatChunks {
     this.#isOver = true
     const { finish_reason, refusal } = finishOf(final)
     const last = this.#chunk(refusal === null ? {} : { refusal }, finish_reason)
-    return `${last}${this.#usage(this.#leg.usageAt(final))}data: [DONE]\n\n`
+    return `${this.#files()}${last}${this.#usage(this.#leg.usageAt(final))}data: [DONE]\n\n`
+  }
+
+  /** In one chunk: the helper of OpenAI's client keeps the last one of a field that it does not know. */
+  #files(): string {
+    const { files } = this.#leg
+    return Object.keys(files).length === 0 ? "" : this.#chunk(files)
   }
 
   #usage(usage: Usage): string {

@@ -1,3 +1,4 @@
+import { maxFiles } from "@bowline/domain/unstable/file/QuestionPart"
 import { Option, Schema } from "effect"
 import { type Brought, taskOf } from "../leg/ClientResults.ts"
 import * as GivenFiles from "../question/GivenFiles.ts"
@@ -40,11 +41,21 @@ const Call = Schema.Struct({
   function: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.String }))
 })
 
+/** A file of an answer, as the client got it. */
+const decodeAnswered = Schema.decodeUnknownOption(
+  Schema.Union([
+    Schema.Struct({ image_url: Schema.Struct({ url: GivenFiles.FileUrl }) }),
+    Schema.Struct({ file: Schema.Struct({ file_data: GivenFiles.FileUrl, filename: given(Schema.String) }) })
+  ])
+)
+
 export const Message = Schema.Struct({
   role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
   content: given(Schema.Union([Schema.String, Schema.Array(Part)])),
   tool_calls: given(Schema.Array(Call)),
-  tool_call_id: given(Schema.String)
+  tool_call_id: given(Schema.String),
+  images: Schema.optionalKey(Schema.Unknown),
+  files: Schema.optionalKey(Schema.Unknown)
 }).check(
   Schema.makeFilter(({ role, tool_call_id }) =>
     role !== "tool" || typeof tool_call_id === "string"
@@ -52,8 +63,10 @@ export const Message = Schema.Struct({
       : { path: ["tool_call_id"], issue: "This field is required" }
   ),
   Schema.makeFilter(({ content, role }) => {
-    const file = role === "user" || !Array.isArray(content) ? -1 : content.findIndex(isFile)
-    return file === -1 ? undefined : { path: ["content", file, "type"], issue: "Expected text: files are the user's" }
+    const file = role === "user" || role === "tool" || !Array.isArray(content) ? -1 : content.findIndex(isFile)
+    return file === -1
+      ? undefined
+      : { path: ["content", file, "type"], issue: "Expected text: files are the user's, or those of a result" }
   })
 )
 export type Message = typeof Message.Type
@@ -76,6 +89,24 @@ const spoken = ({ content }: Message, index: number): GivenFiles.Spoken =>
 
 export const textOf = (message: Message): string => spoken(message, 0).text
 
+/** The files that an earlier answer had, in front of which the model is told so. The same bytes are no other file. Those of another shape are of other gateways, and change nothing. */
+const answeredFiles = ({ files, images }: Message, index: number): ReadonlyArray<GivenFiles.Told> => {
+  const parts = Object.entries({ images, files }).flatMap(([field, list]) =>
+    (Array.isArray(list) ? list : []).slice(-maxFiles).flatMap((one: unknown, at): ReadonlyArray<GivenFiles.Placed> => {
+      const path = `messages[${index}].${field}[${at}]`
+      const found = Option.getOrUndefined(decodeAnswered(one))
+      if (found === undefined) return []
+      if ("image_url" in found) return [{ part: GivenFiles.fromUrl(found.image_url.url), path }]
+      const { file_data, filename: name } = found.file
+      return [{ part: GivenFiles.fromUrl(file_data, { name }), path }]
+    })
+  )
+  if (parts.length === 0) return []
+  return [
+    { role: "user", ...GivenFiles.labelled("[files of the answer]", { text: "", parts: parts.slice(-maxFiles) }) }
+  ]
+}
+
 export const instructionsOf = (messages: ReadonlyArray<Message>): string =>
   messages
     .flatMap((message) => (message.role === "system" || message.role === "developer" ? [textOf(message).trim()] : []))
@@ -93,11 +124,12 @@ const told = (message: Message, index: number): ReadonlyArray<GivenFiles.Told> =
       const calls = (tool_calls ?? []).map(
         ({ function: called, id }) => `[${id}: calls ${called?.name ?? "a tool"} with ${called?.arguments ?? "{}"}]`
       )
-      return [{ role, text: [said.text, ...calls].filter((line) => line.trim() !== "").join("\n\n") }]
+      const text = [said.text, ...calls].filter((line) => line.trim() !== "").join("\n\n")
+      return [{ role, text }, ...answeredFiles(message, index)]
     }
     case "tool":
     case "function":
-      return [{ role: "user", text: `[${tool_call_id ?? "a function"}: its result]\n${said.text}` }]
+      return [{ role: "user", ...GivenFiles.labelled(`[${tool_call_id ?? "a function"}: its result]`, said) }]
     default:
       return []
   }
@@ -127,11 +159,15 @@ export const broughtBy = (messages: ReadonlyArray<Message>, tools: Brought["tool
   const given = messages.slice(from, said)
   const results = given.flatMap((message, index) =>
     Option.toArray(
-      Option.map(taskOf(message.tool_call_id ?? ""), (task_id) => ({
-        path: `messages[${from + index}].content`,
-        task_id,
-        content: textOf(message)
-      }))
+      Option.map(taskOf(message.tool_call_id ?? ""), (task_id) => {
+        const said = spoken(message, from + index)
+        return {
+          path: `messages[${from + index}].content`,
+          task_id,
+          content: GivenFiles.contentOf(said),
+          parts: said.parts
+        }
+      })
     )
   )
   const calls = (messages[from - 1]?.tool_calls ?? []).flatMap(({ id }) => Option.toArray(taskOf(id)))

@@ -12,6 +12,7 @@ import * as PlanArrival from "../../http/PlanArrival.ts"
 import { answer, invalid } from "../../http/Refusals.ts"
 import { readForeignJson } from "../../http/RequestBody.ts"
 import * as DecisionPause from "../../http/DecisionPause.ts"
+import * as ShownFiles from "../../http/ShownFiles.ts"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import * as ClientResults from "../leg/ClientResults.ts"
 import { ChatLeg } from "./ChatLeg.ts"
@@ -32,6 +33,7 @@ export const layer = HttpApiBuilder.group(
     const results = yield* ClientResults.make
     const { maxBody, openai } = yield* GatewayConfig
     const stored = yield* StoredChats.make
+    const shown = yield* ShownFiles.make
     const forget = yield* OpenAiPlans.makeForget
     const since = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const readBody = readForeignJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
@@ -90,8 +92,10 @@ export const layer = HttpApiBuilder.group(
             ...(isStored && { echo: () => StoredChats.echo({ created, model, metadata: asked.metadata }) })
           })
           const caller = yield* Caller
-          const plan = follower.follow(caller, reading)
-          const leg = new ChatLeg(brought)
+          const followed = follower.follow(caller, reading)
+          const files = shown(caller)
+          const plan = { ...followed, frames: files.before(followed.frames) }
+          const leg = new ChatLeg(brought, files)
           const isIdle = results.isIdle(caller, plan.plan_id)
           // Until it comes back, nobody has to read a plan that answers in legs.
           const pause = DecisionPause.make(() => leg.waits, Effect.void, isIdle)

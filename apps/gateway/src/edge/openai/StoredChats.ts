@@ -9,6 +9,7 @@ import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, Option, Schema } from "effect"
 import { invalid } from "../../http/Refusals.ts"
+import * as ShownFiles from "../../http/ShownFiles.ts"
 import { ChatAnswer } from "./ChatAnswer.ts"
 import { ChatLeg } from "./ChatLeg.ts"
 import { chatId } from "./ChatChunks.ts"
@@ -56,14 +57,18 @@ const concurrency = 8
 export const make = Effect.gen(function* () {
   const store = yield* PlanStore
   const sessions = yield* SessionStore
+  const shown = yield* ShownFiles.make
 
   const read = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId) {
     const told = yield* Effect.catchTag(store.told(caller, plan_id), "NotFound", () => Effect.fail(missing))
     const { created, metadata, model } = yield* Effect.mapError(Effect.fromOption(decodeEcho(told.echo)), () => missing)
     const { final } = told.plan
     if (final === null) return yield* missing
-    const answer = new ChatAnswer(new ChatLeg())
-    for (const event of (yield* PlanGist.read(store, told)).events) answer.tell(event)
+    const files = shown(caller)
+    const answer = new ChatAnswer(new ChatLeg([], files))
+    const { events } = yield* PlanGist.read(store, told)
+    yield* files.load(events)
+    for (const event of events) answer.tell(event)
     return { ...answer.completion({ plan_id, created, model }, final), metadata }
   })
 

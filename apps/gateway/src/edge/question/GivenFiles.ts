@@ -50,7 +50,9 @@ const dataOf = (url: string) => {
 
 /** A file of this gateway, by the URL of its bytes. */
 const idIn = (url: string): string | undefined =>
-  url.length < 2_048 ? /^(?:https?:\/\/[^/?#]+)?\/files\/(file_[0-9a-f-]{36})\/content$/.exec(url)?.[1] : undefined
+  url.length < 2_048
+    ? /^(?:https?:\/\/[^/?#]+)?\/files\/(file_[0-9a-f-]{36})\/content(?:\?token=[\w-]+)?$/.exec(url)?.[1]
+    : undefined
 
 const isHttps = (url: string): boolean => url.length <= 8_192 && /^https:\/\//i.test(url)
 
@@ -88,6 +90,8 @@ export const fromUrl = (url: string, said: Said = {}): GivenFile => {
   return fromBase64(data.data, { ...said, type: said.type?.includes("/") === true ? said.type : data.type })
 }
 
+const given = (parts: ReadonlyArray<Placed>) => parts.map(({ part }) => part)
+
 /** A message of these parts. Without a file it is its text, the parts joined by `between`. */
 export const spoken = (parts: ReadonlyArray<Placed>, between = "\n\n"): Spoken => {
   const text = parts.flatMap(({ part }) => (part.type === "text" ? [part.text] : [])).join(between)
@@ -95,14 +99,21 @@ export const spoken = (parts: ReadonlyArray<Placed>, between = "\n\n"): Spoken =
   return { text, parts: parts.filter(({ part }) => part.type === "file" || part.text.trim() !== "") }
 }
 
+/** The message with a line in front of it, which says whose it is. */
+export const labelled = (label: string, { parts, text }: Spoken): Spoken => ({
+  text: `${label}\n${text}`,
+  ...(parts && { parts: [{ part: { type: "text", text: label }, path: "" }, ...parts] })
+})
+
+/** What the message has as the result of a call: a text, or its parts if it has files. */
+export const contentOf = ({ parts, text }: Spoken): Schema.Json => (parts === undefined ? text : given(parts))
+
 /** A message before the question. */
 export interface Told extends Spoken {
   readonly role: "user" | "assistant"
 }
 
 type Renamed = (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
-
-const given = (parts: ReadonlyArray<Placed>) => parts.map(({ part }) => part)
 
 /**
  * A conversation as the question and the history of a plan, without blank messages. `placed` names what is wrong with one of their files by the place where the body has it, and leaves all else to the

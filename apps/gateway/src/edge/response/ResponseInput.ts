@@ -21,11 +21,6 @@ const files = ["input_image", "input_file"] as const
 
 const said = { text: Schema.optionalKey(Schema.String), refusal: Schema.optionalKey(Schema.String) }
 
-const Text = Schema.Struct({
-  type: Schema.Literals(texts).annotate({ message: "Expected text: a result has no images or files" }),
-  ...said
-})
-
 const Part = Schema.Struct({
   type: Schema.Literals([...texts, ...files]).annotate({
     message:
@@ -78,8 +73,8 @@ const Call = Schema.Struct({ call_id: Schema.String, name: Schema.String, argume
 
 const Output = Schema.Struct({
   call_id: Schema.String,
-  output: Schema.Union([Schema.String, Schema.Array(Text.check(Schema.makeFilter(isSaid)))]).annotate({
-    message: "Expected a text, or a list of texts"
+  output: Schema.Union([Schema.String, Schema.Array(Part.check(Schema.makeFilter(hasSource)))]).annotate({
+    message: "Expected a text, or a list of parts"
   })
 })
 
@@ -140,10 +135,12 @@ const placed = (part: Part, path: string): GivenFiles.Placed => {
   return { part: GivenFiles.fromUrl(url ?? "", { name }), path: `${path}.${field}` }
 }
 
-const spokenIn = ({ content }: Message, path: string): GivenFiles.Spoken =>
+const spokenAt = (content: string | ReadonlyArray<Part>, path: string): GivenFiles.Spoken =>
   typeof content === "string"
     ? { text: content }
-    : GivenFiles.spoken(content.map((part, index) => placed(part, `${path}.content[${index}]`)))
+    : GivenFiles.spoken(content.map((part, index) => placed(part, `${path}[${index}]`)))
+
+const spokenIn = ({ content }: Message, path: string): GivenFiles.Spoken => spokenAt(content, `${path}.content`)
 
 type Files = ReadonlyMap<string, FileReference>
 
@@ -185,7 +182,8 @@ type Read =
       readonly path: string
       readonly role: "user" | "assistant"
       readonly said: GivenFiles.Spoken
-      readonly output: string
+      /** The result of a call. */
+      readonly output: GivenFiles.Spoken
       readonly item: (files: Files) => Json
     }
   | { readonly _tag: "Summary"; readonly text: string; readonly item: (files: Files) => Json }
@@ -240,7 +238,7 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
           path,
           role: "assistant",
           said: { text },
-          output: "",
+          output: { text: "" },
           item: () => item
         }
       }
@@ -250,10 +248,17 @@ const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<
     return Result.mapBoth(decodeOutput(item), {
       onFailure: (error) => within(path, error),
       onSuccess: ({ call_id, output }): Read => {
-        const told = typeof output === "string" ? output : output.map(wordsOf).join("\n\n")
-        const shown = { ...item, output: told }
-        const text = `[${call_id}: its result]\n${told}`
-        return { _tag: "Given", call: call_id, path, role: "user", said: { text }, output: told, item: () => shown }
+        const at = `${path}.output`
+        const told = spokenAt(output, at)
+        const said = GivenFiles.labelled(`[${call_id}: its result]`, told)
+        const itemOf = (files: Files) => ({
+          ...item,
+          output:
+            told.parts === undefined || typeof output === "string"
+              ? told.text
+              : output.map((part, index) => shown(part, `${at}[${index}]`, files))
+        })
+        return { _tag: "Given", call: call_id, path, role: "user", said, output: told, item: itemOf }
       }
     })
   }
@@ -274,7 +279,14 @@ const broughtBy = (items: ReadonlyArray<Exclude<Read, { readonly _tag: "LeftOut"
   const from = items.slice(0, spoken).findLastIndex(({ _tag }) => _tag !== "Given" && _tag !== "Decided") + 1
   const given = items.slice(from, spoken).flatMap((item) => (item._tag === "Given" ? [item] : []))
   const results = given.flatMap(({ call, output, path }) =>
-    Option.toArray(Option.map(taskOf(call), (task_id) => ({ path: `${path}.output`, task_id, content: output })))
+    Option.toArray(
+      Option.map(taskOf(call), (task_id) => ({
+        path: `${path}.output`,
+        task_id,
+        content: GivenFiles.contentOf(output),
+        parts: output.parts
+      }))
+    )
   )
   const called = items.slice(items.slice(0, from).findLastIndex(({ _tag }) => _tag !== "Called") + 1, from)
   const calls = called.flatMap((item) => (item._tag === "Called" ? Option.toArray(taskOf(item.call)) : []))

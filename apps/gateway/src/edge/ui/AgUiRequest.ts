@@ -75,10 +75,11 @@ const toPlaced = (part: typeof Part.Type, path: string): GivenFiles.Placed => {
 const whole = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.StructWithRest(Schema.Struct({ id: Schema.String, ...fields }), [Schema.Record(Schema.String, Schema.Unknown)])
 
-/** What is wrong with the content of what a person or an operator says. */
+/** What is wrong with the content of what a person or an operator says, or a tool has given. */
 const problemOf = (role: string, content: unknown) => {
   if (typeof content === "string") return undefined
-  if (role !== "user" || !Array.isArray(content)) return { path: ["content"], issue: "Expected a text" }
+  if ((role !== "user" && role !== "tool") || !Array.isArray(content))
+    return { path: ["content"], issue: "Expected a text" }
   return content.flatMap((part, index) => {
     const decoded = decodePart(part)
     return Result.isFailure(decoded) ? [{ path: ["content", index], issue: decoded.failure.issue }] : []
@@ -93,7 +94,9 @@ const Message = whole({
   error: Schema.optionalKey(Schema.String)
 }).check(
   Schema.makeFilter(({ content, role }) =>
-    role === "user" || role === "system" || role === "developer" ? problemOf(role, content) : undefined
+    role === "user" || role === "system" || role === "developer" || (role === "tool" && Array.isArray(content))
+      ? problemOf(role, content)
+      : undefined
   )
 )
 type Message = typeof Message.Type
@@ -145,7 +148,7 @@ const textOf = ({ content }: Message): string => {
 
 const toSaid = (message: Message, index: number): Said => {
   const { content, role } = message
-  if (role !== "user" || !Array.isArray(content)) return { role, text: textOf(message) }
+  if ((role !== "user" && role !== "tool") || !Array.isArray(content)) return { role, text: textOf(message) }
   const placed = content.flatMap((part, at) =>
     Option.toArray(
       Option.map(Result.getSuccess(decodePart(part)), (part) => toPlaced(part, `messages[${index}].content[${at}]`))
@@ -170,12 +173,16 @@ const broughtBy = (
   const until = messages.findLastIndex(({ role }) => role !== "user") + 1
   const from = messages.slice(0, until).findLastIndex(({ role }) => role !== "tool") + 1
   return bring(
-    messages.slice(from, until).map((message, index) => ({
-      path: `messages[${from + index}].content`,
-      task_id: message.toolCallId ?? "",
-      content: textOf(message),
-      ...(message.error !== undefined && { is_error: true })
-    })),
+    messages.slice(from, until).map(({ error, toolCallId = "" }, index) => {
+      const { parts, text } = said[from + index] ?? { text: "" }
+      return {
+        path: `messages[${from + index}].content`,
+        task_id: toolCallId,
+        content: GivenFiles.contentOf({ text, ...(parts && { parts }) }),
+        parts,
+        ...(error !== undefined && { is_error: true })
+      }
+    }),
     said.slice(until),
     tools
   )

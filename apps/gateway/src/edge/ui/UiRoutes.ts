@@ -56,9 +56,8 @@ export const layer = HttpApiBuilder.group(
       { caller, request }: { readonly caller: CallerName; readonly request: HttpServerRequest.HttpServerRequest },
       plan: FollowedPlan,
       protocol: typeof chunks | typeof events,
-      fold: UiFold<object>,
-      decided: ReadonlySet<string>,
-      files = shown(caller)
+      { files, fold }: ReturnType<typeof showing>,
+      decided: ReadonlySet<string>
     ) => {
       const withFiles = (plan: FollowedPlan) => ({ ...plan, frames: files.before(plan.frames) })
       PlanArrival.join(plan.connect, request)
@@ -76,15 +75,17 @@ export const layer = HttpApiBuilder.group(
       })
     }
 
-    /** The files of an answer, and its chunks, which show them. */
-    const chunksOf = (caller: CallerName, leg: Leg, messageId?: string) => {
+    /** The files of an answer, and what folds its frames to events that show them. */
+    const showing = (caller: CallerName, leg: Leg, make: (leg: Leg) => UiFold<object>) => {
       const files = shown(caller)
       const urlOf = (id: string) => {
         const file = files.of(FileId.make(id))
         return file && ShownFiles.urlOf(file)
       }
-      return { files, fold: UiChunks.make({ ...leg, urlOf }, messageId ?? leg.entry) }
+      return { files, fold: make({ ...leg, urlOf }) }
     }
+    const chunksOf = (caller: CallerName, leg: Leg, messageId = leg.entry) =>
+      showing(caller, leg, (leg) => UiChunks.make(leg, messageId))
 
     /** The client comes back to a plan. */
     const readAgain = (caller: CallerName, plan: PlanId) =>
@@ -121,14 +122,13 @@ export const layer = HttpApiBuilder.group(
               messageId,
               isAgain
             })
-            const { files, fold } = chunksOf(caller, started.leg)
-            return respond({ caller, request }, started.plan, chunks, fold, calls, files)
+            return respond({ caller, request }, started.plan, chunks, chunksOf(caller, started.leg), calls)
           }
           if (plan === undefined) return yield* Effect.die("The request neither asks nor decides")
           const { leg, plan: reading } = yield* readAgain(caller, plan)
           const behind = { ...legOf(asked, leg), decided: calls, given }
-          const { files, fold } = chunksOf(caller, behind, behind.entry ?? messageId)
-          return respond({ caller, request }, reading, chunks, fold, calls, files)
+          const answer = chunksOf(caller, behind, behind.entry ?? messageId)
+          return respond({ caller, request }, reading, chunks, answer, calls)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
       )
       .handleRaw("resume", ({ params, request }) =>
@@ -137,8 +137,7 @@ export const layer = HttpApiBuilder.group(
           const [running] = yield* ui.runningIn(caller, params.id)
           if (running === undefined) return HttpServerResponse.empty({ status: 204 })
           const { leg, plan } = yield* readAgain(caller, running.plan_id)
-          const { files, fold } = chunksOf(caller, leg)
-          return respond({ caller, request }, plan, chunks, fold, none, files)
+          return respond({ caller, request }, plan, chunks, chunksOf(caller, leg), none)
         }).pipe(answer)
       )
       .handleRaw("stop", ({ params, request }) =>
@@ -170,15 +169,16 @@ export const layer = HttpApiBuilder.group(
           const { messages, named, renamed, request: question, runId, session, tools } = asked
           const { calls, given, plan } = yield* bring(caller, asked)
           const run = { threadId: session, runId, messages }
+          const runOf = (leg: Leg) => showing(caller, leg, (leg) => AgUiEvents.make(run, leg))
           if ((question === undefined || given.size > 0) && plan !== undefined) {
             const { leg, plan: reading } = yield* readAgain(caller, plan)
             const behind = { ...legOf(asked, leg), decided: calls, given }
-            return respond({ caller, request }, reading, events, AgUiEvents.make(run, behind), calls)
+            return respond({ caller, request }, reading, events, runOf(behind), calls)
           }
           if (question === undefined) return yield* nothingWaits
           const route = PlanArrival.routeOf(headers)
           const { leg, plan: reading } = yield* ui.start({ caller, request: question, route, named, renamed, tools })
-          return respond({ caller, request }, reading, events, AgUiEvents.make(run, leg), none)
+          return respond({ caller, request }, reading, events, runOf(leg), none)
         }).pipe(PlanArrival.traced("/agui", request), answer)
       )
   })

@@ -1,12 +1,16 @@
 import { HttpAgent } from "@ag-ui/client"
-import { say } from "@bowline/testing/provider/Turn"
+import { createBowline } from "@bowline/client"
+import { BowlineAgent } from "@bowline/client/ag-ui"
+import { BowlineChatTransport } from "@bowline/client/ai-sdk"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
 import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { post, type RunningGateway, send, start } from "../../http/RunningGateway.ts"
 import { clients } from "../a2a/Clients.ts"
 import { client } from "../openai/ChatClient.ts"
-import { lastBody, open } from "../ui/Chat.ts"
+import { lastBody, open, openWith } from "../ui/Chat.ts"
 
 const vision = { BOWLINE_MODEL: "openai/gpt-5-mini" }
 const picture = Buffer.from(SampleFile.png(1_200, 800)).toString("base64")
@@ -20,10 +24,13 @@ const told = ({ provider }: RunningGateway) =>
   Effect.map(lastBody(provider), (body) =>
     (
       JSON.parse(body) as {
-        readonly messages: ReadonlyArray<{ role: string; content: string | ReadonlyArray<{ readonly type: string }> }>
+        readonly messages: ReadonlyArray<{
+          role: string
+          content: string | null | ReadonlyArray<{ readonly type: string }>
+        }>
       }
     ).messages.flatMap(({ content, role }) => {
-      if (role === "system") return []
+      if (role === "system" || content === null) return []
       return [typeof content === "string" ? content : content.map(({ type }) => type).join(" ")]
     })
   )
@@ -141,6 +148,130 @@ describe("a file of a client", () => {
       const body = { threadId: "other", runId: "run", messages: [{ id: "one", role: "user", content: binary }] }
       yield* post(`${url}/agui`, body, { accept: "text/event-stream" })
       assert.deepStrictEqual(yield* told(gateway), ["text image_url"])
+    })
+  )
+
+  it.live("reaches the model through the transports of Bowline's own client", () =>
+    Effect.gen(function* () {
+      const gateway = yield* start(() => [say("A knot")], vision)
+      const { url } = gateway
+      const bowline = createBowline({ baseUrl: url })
+      const file_id = yield* upload(url)
+      const chat = openWith(new BowlineChatTransport({ bowline }))
+      const files = [
+        { type: "file" as const, mediaType: "application/pdf", filename: "rope.pdf", url: paperUrl },
+        { type: "file" as const, mediaType: "image/png", url: `${url}/files/${file_id}/content` }
+      ]
+      yield* Effect.promise(() => chat.sendMessage({ text: "What is this?", files }))
+      assert.deepStrictEqual(yield* told(gateway), ["file image_url text"])
+      const data = { type: "data" as const, value: picture, mimeType: "image/png" }
+      const content = [
+        { type: "text" as const, text: "What is this?" },
+        { type: "image" as const, source: data }
+      ]
+      const initialMessages = [{ id: "one", role: "user" as const, content }]
+      const agent = new BowlineAgent({ bowline, threadId: "thread", initialMessages })
+      yield* Effect.promise(() => agent.runAgent())
+      assert.deepStrictEqual(yield* told(gateway), ["text image_url"])
+      assert.strictEqual(yield* stored(url), 2)
+    })
+  )
+
+  it.live("comes in results of the client's own tools, and beside them", () =>
+    Effect.gen(function* () {
+      const script: Script = ({ messages }) =>
+        messages.some(({ role }) => role === "tool") ? [say("A knot")] : [callTool("camera", {})]
+      const gateway = yield* start(script, vision)
+      const { url } = gateway
+      const { chat, responses } = client(url)
+      const saidLast = Effect.map(told(gateway), (all) => all.slice(-3))
+      const result = "data:image/png;base64"
+      const seen = ["image_url", "text file"]
+
+      const question = { role: "user" as const, content: "Look" }
+      const tools = [{ type: "function" as const, function: { name: "camera", parameters: { type: "object" } } }]
+      const asked = yield* Effect.promise(() =>
+        chat.completions.create({ model: "bowline", messages: [question], tools })
+      )
+      const called = asked.choices[0]?.message
+      const answer = (at: string) => [
+        {
+          role: "tool",
+          tool_call_id: called?.tool_calls?.[0]?.id,
+          content: [{ type: "image_url", image_url: { url: at } }]
+        },
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "And this" },
+            { type: "file", file: { file_data: paperUrl } }
+          ]
+        }
+      ]
+      const body = (at: string) => ({ model: "bowline", tools, messages: [question, called, ...answer(at)] })
+      const wrong = yield* post(`${url}/v1/chat/completions`, body(paperUrl.replace("application/pdf", "image/png")))
+      assert.deepInclude(wrong.body["error"], { param: "messages[2].content[0].image_url.url" })
+      const looked = yield* post(`${url}/v1/chat/completions`, body(pictureUrl))
+      assert.strictEqual(looked.status, 200, JSON.stringify(looked.body))
+      const [line, ...files] = yield* saidLast
+      assert.match(String(line), /<result [^]*\[image file, 1200×800, file_/)
+      assert.deepStrictEqual(files, seen)
+
+      const own = [{ type: "function" as const, name: "camera", parameters: { type: "object" }, strict: false }]
+      const first = yield* Effect.promise(() => responses.create({ model: "bowline", input: "Look", tools: own }))
+      const call = first.output.find((item) => item.type === "function_call")
+      yield* Effect.promise(() =>
+        responses.create({
+          model: "bowline",
+          previous_response_id: first.id,
+          tools: own,
+          input: [
+            {
+              type: "function_call_output",
+              call_id: call?.call_id ?? "",
+              output: [{ type: "input_image", image_url: pictureUrl, detail: "auto" }]
+            },
+            {
+              role: "user",
+              content: [
+                { type: "input_text", text: "And this" },
+                { type: "input_file", file_data: paperUrl }
+              ]
+            }
+          ]
+        })
+      )
+      assert.deepStrictEqual((yield* saidLast).slice(1), seen)
+
+      const agent = new HttpAgent({
+        url: `${url}/agui`,
+        threadId: "camera",
+        initialMessages: [{ id: "one", role: "user", content: "Look" }]
+      })
+      const page = { tools: [{ name: "camera", description: "Looks", parameters: { type: "object" } }] }
+      yield* Effect.promise(() => agent.runAgent(page))
+      const shot = agent.messages.flatMap((message) => (message.role === "assistant" ? (message.toolCalls ?? []) : []))
+      const source = (value: string, mimeType: string) => ({ type: "data" as const, value, mimeType })
+      agent.addMessages([
+        {
+          id: "two",
+          role: "tool",
+          toolCallId: shot[0]?.id ?? "",
+          content: [{ type: "image", source: source(picture, "image/png") }]
+        },
+        {
+          id: "three",
+          role: "user",
+          content: [
+            { type: "text", text: "And this" },
+            { type: "document", source: source(paper, "application/pdf") }
+          ]
+        }
+      ])
+      yield* Effect.promise(() => agent.runAgent(page))
+      assert.deepStrictEqual((yield* saidLast).slice(1), seen)
+      assert.include(yield* lastBody(gateway.provider), result)
+      assert.strictEqual(yield* stored(url), 2)
     })
   )
 

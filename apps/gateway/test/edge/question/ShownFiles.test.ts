@@ -8,10 +8,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../../config/file/ConfigFolder.ts"
+import { HttpAgent } from "@ag-ui/client"
 import { post, send, start } from "../../http/RunningGateway.ts"
 import { modernClient } from "../mcp/McpClients.ts"
 import { client } from "../openai/ChatClient.ts"
-import { ask, open } from "../ui/Chat.ts"
+import { ask, lastBody, open } from "../ui/Chat.ts"
 
 const picture = Buffer.from(SampleFile.png(1_200, 800)).toString("base64")
 const large = Buffer.from(SampleFile.png(1_200, 800, 1_048_576)).toString("base64")
@@ -50,6 +51,13 @@ const idsOf = Effect.fnUntraced(function* (url: string) {
   return Object.fromEntries(files.map(({ file_id, name }) => [name, file_id]))
 })
 
+/** What a message of Chat Completions has of files. */
+interface Shown {
+  readonly content: string
+  readonly images?: ReadonlyArray<{ readonly image_url: { readonly url: string } }>
+  readonly files?: ReadonlyArray<{ readonly file: object }>
+}
+
 const publicUrl = "https://gateway.example"
 const linkTo = (id: string | undefined) => new RegExp(`^${publicUrl}/files/${id}/content\\?token=[\\w-]+$`)
 
@@ -85,6 +93,88 @@ describe("a file that a tool gives", () => {
         })
       )
       assert.strictEqual(next.output_text, "Here it is")
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live(
+    "is beside the answer of Chat Completions, streamed, whole and stored, and the model sees what the client sends back",
+    () =>
+      Effect.gen(function* () {
+        const { provider, url } = yield* plotting({ BOWLINE_PUBLIC_URL: publicUrl })
+        const { completions } = client(url).chat
+        const question = { role: "user" as const, content: "Plot" }
+        const asked = { model: "bowline", messages: [question] }
+        const [image, link, document] = yield* Effect.promise(async () => {
+          const shown = async (message: unknown) => {
+            const { content, files = [], images = [] } = message as Shown
+            assert.strictEqual(content, "Here it is")
+            return [...images.map(({ image_url }) => image_url.url), ...files.map(({ file }) => file)]
+          }
+          const whole = await completions.create({ ...asked, store: true })
+          const first = await shown(whole.choices[0]?.message)
+          const stored = await completions.retrieve(whole.id)
+          const streamed = await completions.stream(asked).finalChatCompletion()
+          for (const { choices } of [stored, streamed]) {
+            const again = await shown(choices[0]?.message)
+            // Each URL has a token of its own.
+            assert.deepStrictEqual([again[0], again[2]], [first[0], first[2]])
+          }
+          return first
+        })
+        assert.strictEqual(image, `data:image/png;base64,${picture}`)
+        const ids = yield* idsOf(url)
+        assert(typeof link === "string")
+        assert.match(link, linkTo(ids["large.png"]))
+        assert.deepStrictEqual<unknown>(document, {
+          filename: "rope.pdf",
+          file_data: `data:application/pdf;base64,${paper}`
+        })
+
+        const answered = {
+          role: "assistant" as const,
+          content: "Here it is",
+          images: [image, link, "blob:elsewhere"].map((at) => ({ type: "image_url", image_url: { url: at } })),
+          files: [{ type: "file", file: document }]
+        }
+        const next = { role: "user" as const, content: "And now?" }
+        yield* Effect.promise(() => completions.create({ model: "bowline", messages: [question, answered, next] }))
+        const told = JSON.parse(yield* lastBody(provider)) as {
+          readonly messages: ReadonlyArray<{ role: string; content: unknown }>
+        }
+        const imageOf = (bytes: string) => ({ type: "image_url", image_url: { url: `data:image/png;base64,${bytes}` } })
+        assert.deepInclude(told.messages, {
+          role: "user",
+          content: [
+            { type: "text", text: "[files of the answer]" },
+            imageOf(picture),
+            imageOf(large),
+            { type: "file", file: document }
+          ]
+        })
+        assert.deepStrictEqual(yield* idsOf(url), ids)
+      }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("is in the result of its call in AG-UI, with its bytes, or with a URL where it is large", () =>
+    Effect.gen(function* () {
+      const { url } = yield* plotting({ BOWLINE_PUBLIC_URL: publicUrl })
+      const initialMessages = [{ id: "one", role: "user" as const, content: "Plot" }]
+      const agent = new HttpAgent({ url: `${url}/agui`, threadId: "thread", initialMessages })
+      yield* Effect.promise(() => agent.runAgent())
+      const result = agent.messages.find(({ role }) => role === "tool")
+      const content = result?.content as ReadonlyArray<{ type: string; source: { value: string } }>
+      assert.deepStrictEqual(
+        content.map(({ type }) => type),
+        ["text", "image", "image", "document"]
+      )
+      const [, image, large, document] = content
+      assert.deepStrictEqual<unknown>(image?.source, { type: "data", value: picture, mimeType: "image/png" })
+      assert.deepStrictEqual<unknown>(document?.source, { type: "data", value: paper, mimeType: "application/pdf" })
+      assert.match(large?.source.value ?? "", linkTo((yield* idsOf(url))["large.png"]))
+      // The thread with all of it comes again.
+      agent.addMessage({ id: "two", role: "user", content: "And now?" })
+      yield* Effect.promise(() => agent.runAgent())
+      assert.strictEqual(agent.messages.at(-1)?.content, "Here it is")
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
