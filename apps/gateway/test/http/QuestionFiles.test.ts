@@ -252,50 +252,6 @@ describe("the files of a question", () => {
     })
   )
 
-  it.live(
-    "are left out of a prompt that is too long, the oldest ones first, and shown again to a model that asks",
-    () =>
-      Effect.gen(function* () {
-        const file = JSON.stringify({ models: { "gpt-4": { input: ["text", "image"], context_window: 40_000 } } })
-        const folder = yield* folderOf({ "gateway.json": file })
-        const script: Script = ({ messages }) => {
-          const last = messages.at(-1)
-          const [, id] = /Show (file_\S+)/.exec(last?.role === "user" ? last.text : "") ?? []
-          return id === undefined ? [say("A knot")] : [callTool("view_file", { file_id: id })]
-        }
-        const gateway = yield* start(script, {
-          ...callers,
-          BOWLINE_CONFIG: join(folder, "gateway.json"),
-          BOWLINE_MODEL: "openai/gpt-4"
-        })
-        const ask = Effect.fnUntraced(function* (question: unknown) {
-          const { body } = yield* post(`${gateway.url}/plan`, { question, session_id: "knots" }, ann)
-          assert.strictEqual(body["state"], "completed", JSON.stringify(body))
-          return yield* lastAsked(gateway)
-        })
-        // Of some 1,340 tokens each.
-        const images = (from: number) =>
-          Array.from({ length: 15 }, (_, index) =>
-            inline(SampleFile.png(1_000, 1_000, from + index), "image/png", `${from + index}.png`)
-          )
-        yield* ask(images(100))
-        yield* ask(images(200))
-        const asked = yield* ask("And now?")
-        const [oldest, newest] = [/\[image 100\.png, 1000×1000, (file_[^\]]+)\]/.exec(asked)?.[1], "214.png"]
-        const sent = (text: string) => text.split("data:image/png;base64,").length - 1
-        assert.isAbove(sent(asked), 5)
-        assert.isBelow(sent(asked), 20)
-        // Those that are left out are a line each. The system prompt lists all of them.
-        const lines = asked.match(/(?<!- )\[image \d+\.png/g) ?? []
-        assert.strictEqual(lines.length, 30 - sent(asked))
-        assert.notInclude(lines, `[image ${newest}`)
-        const seen = yield* ask(`Show ${oldest}`)
-        // The next question makes the prompt longer: it may cost one more image.
-        assert.isAtLeast(sent(seen), sent(asked))
-        assert.include(seen.slice(seen.lastIndexOf('"role":"tool"')), "data:image/png;base64,")
-      })
-  )
-
   it.live("are refused before the plan where no model takes them, and asked of the models that do", () =>
     Effect.gen(function* () {
       const file = JSON.stringify({
@@ -383,6 +339,11 @@ describe("the files of a question", () => {
           task_id: task,
           content: [{ type: "text", text: "Here" }, inline(paper, "application/pdf", "rope.pdf")]
         }
+        const many = Array.from({ length: 21 }, () => inline(paper, "application/pdf", "rope.pdf"))
+        const tooMany = yield* tell({ ...given, content: many })
+        assert.deepStrictEqual(tooMany.body["issues"], [
+          { path: "content", message: "Expected at most 64 parts, with at most 20 files" }
+        ])
         const first = yield* tell(given)
         assert.strictEqual(first.status, 202)
         // The same bytes are the same file, so it is the same result.

@@ -14,8 +14,9 @@ export const QuestionPart = Schema.Union([
 ])
 export type QuestionPart = typeof QuestionPart.Type
 
-/** How many files a question may have. */
+/** How many files a question may have, and how many parts. */
 export const maxFiles = 20
+export const maxParts = 64
 
 /**
  * A part of a question as a caller sends it: a text, a file that is stored, one that comes with the request, or one that is fetched.
@@ -42,7 +43,7 @@ export type GivenPart = typeof GivenPart.Type
 /** The parts of a message: at most 64, with at most 20 files. */
 export const GivenParts = Schema.Array(GivenPart).check(
   Schema.isMinLength(1),
-  Schema.isMaxLength(64),
+  Schema.isMaxLength(maxParts),
   Schema.makeFilter(
     (parts) => parts.filter(({ type }) => type === "file").length <= maxFiles || `Expected at most ${maxFiles} files`
   )

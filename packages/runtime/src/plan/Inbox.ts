@@ -14,7 +14,7 @@ import {
   NotFound,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
-import { GivenPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
+import { GivenPart, maxFiles, maxParts, textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Option, Schema, Struct } from "effect"
 import { isDeepStrictEqual } from "node:util"
@@ -149,6 +149,11 @@ export class Inbox extends Context.Service<
         const given = givenParts(entry)
         if (given === undefined) return entry
         const { parts, root } = given
+        const isTooMuch = parts.length > maxParts || parts.filter(({ type }) => type === "file").length > maxFiles
+        if (isTooMuch) {
+          const message = `Expected at most ${maxParts} parts, with at most ${maxFiles} files`
+          return yield* new InvalidRequest({ issues: [{ path: [root], message }] })
+        }
         const { session_id } = yield* plans.get(caller, plan_id)
         const { question_parts = [] } = yield* takeFiles(caller, parts, root)
         const references = question_parts.filter((part) => part.type === "file")
@@ -300,9 +305,7 @@ const givenParts = (
   const parts = entry.type === "result" ? Option.getOrUndefined(decodeParts(entry.content)) : undefined
   return parts?.some(({ type }) => type === "file") === true ? { root: "content", parts } : undefined
 }
-const decodeParts = Schema.decodeUnknownOption(Schema.Array(GivenPart).check(Schema.isMaxLength(64)), {
-  onExcessProperty: "error"
-})
+const decodeParts = Schema.decodeUnknownOption(Schema.Array(GivenPart), { onExcessProperty: "error" })
 
 /** A request without what its plan alone begins with. */
 const goingOn = (request: Plan["request"]) => Struct.omit(request ?? {}, ["call", "history", "prior_summary"])

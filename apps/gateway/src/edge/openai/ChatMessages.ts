@@ -41,6 +41,9 @@ const Call = Schema.Struct({
   function: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.String }))
 })
 
+/** What is said of a file of an answer: its bytes decide, since other gateways may have named it. */
+const anyType = "application/octet-stream"
+
 /** A file of an answer, as the client got it. */
 const decodeAnswered = Schema.decodeUnknownOption(
   Schema.Union([
@@ -89,16 +92,18 @@ const spoken = ({ content }: Message, index: number): GivenFiles.Spoken =>
 
 export const textOf = (message: Message): string => spoken(message, 0).text
 
-/** The files that an earlier answer had, in front of which the model is told so. The same bytes are no other file. Those of another shape are of other gateways, and change nothing. */
+/** The files that an earlier answer had, in front of which the model is told so. The same bytes are no other file. Those of another shape or place are of other gateways, and change nothing. */
 const answeredFiles = ({ files, images }: Message, index: number): ReadonlyArray<GivenFiles.Told> => {
   const parts = Object.entries({ images, files }).flatMap(([field, list]) =>
     (Array.isArray(list) ? list : []).slice(-maxFiles).flatMap((one: unknown, at): ReadonlyArray<GivenFiles.Placed> => {
       const path = `messages[${index}].${field}[${at}]`
       const found = Option.getOrUndefined(decodeAnswered(one))
       if (found === undefined) return []
-      if ("image_url" in found) return [{ part: GivenFiles.fromUrl(found.image_url.url), path }]
-      const { file_data, filename: name } = found.file
-      return [{ part: GivenFiles.fromUrl(file_data, { name }), path }]
+      const part =
+        "image_url" in found
+          ? GivenFiles.fromUrl(found.image_url.url, { type: anyType })
+          : GivenFiles.fromUrl(found.file.file_data, { name: found.file.filename, type: anyType })
+      return "url" in part ? [] : [{ part, path }]
     })
   )
   if (parts.length === 0) return []

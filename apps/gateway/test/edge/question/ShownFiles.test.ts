@@ -133,7 +133,10 @@ describe("a file that a tool gives", () => {
         const answered = {
           role: "assistant" as const,
           content: "Here it is",
-          images: [image, link, "blob:elsewhere"].map((at) => ({ type: "image_url", image_url: { url: at } })),
+          images: [image, link, "blob:elsewhere", "https://gone.example/chart.png"].map((at) => ({
+            type: "image_url",
+            image_url: { url: at }
+          })),
           files: [{ type: "file", file: document }]
         }
         const next = { role: "user" as const, content: "And now?" }
