@@ -5,16 +5,16 @@ import { say } from "@bowline/testing/provider/Turn"
 import { LeaseTime } from "@bowline/testing/unstable/store/StoreCase"
 import { fileStoreCases } from "@bowline/testing/unstable/store/StoreCases"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Clock, Context, Effect, Layer, Redacted, Schedule } from "effect"
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { Clock, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from "effect"
+import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs"
 import { request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import S3rver from "s3rver"
 import * as S3Chunks from "../../src/bucket/S3Chunks.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
-import { post, send, startOn, stores } from "../http/RunningGateway.ts"
-import { databases } from "../plan/Databases.ts"
+import { post, send, startOn } from "../http/RunningGateway.ts"
+import { databases, restored } from "../plan/Databases.ts"
 import * as GatewayProcess from "../plan/GatewayProcess.ts"
 
 const bucket = "files"
@@ -44,6 +44,8 @@ class Bucket extends Context.Service<
     readonly stop: Effect.Effect<void>
     readonly restart: Effect.Effect<void>
     readonly keys: () => ReadonlyArray<string>
+    /** Where its objects are. */
+    readonly directory: string
   }
 >()("Bucket") {
   static readonly layer = Layer.effect(
@@ -61,6 +63,7 @@ class Bucket extends Context.Service<
       const stop = Effect.promise(() => server.close())
       yield* Effect.addFinalizer(() => Effect.ignore(stop))
       return {
+        directory,
         endpoint: `http://127.0.0.1:${port}`,
         stop,
         restart: Effect.promise(async () => {
@@ -102,16 +105,17 @@ describe("files in a bucket", () => {
   })
 
   it.live(
-    "are read from where they were stored, and wait there while the bucket is away, which no plan without files notices",
+    "are read from where they were stored, wait there while the bucket is away, which no plan without files notices, and are restored with it from a backup",
     () =>
       Effect.gen(function* () {
-        const { endpoint, keys, restart, stop } = yield* Bucket
+        const { directory, endpoint, keys, restart, stop } = yield* Bucket
         const folder = yield* folderOf({
           "gateway.json": JSON.stringify({
             files: { s3: { bucket, endpoint, region: "eu-central-1", prefix: "kept/" } }
           })
         })
-        const store = yield* stores.postgres
+        const BOWLINE_CONFIG = join(folder, "gateway.json")
+        const store = yield* databases.postgres
         const settings = { BOWLINE_MODEL: "openai/gpt-5-mini" }
         const script = () => [say("A knot")]
         const upload = (url: string, byte: number) =>
@@ -128,15 +132,27 @@ describe("files in a bucket", () => {
             return (yield* upload(url, 200)).body["file_id"]
           })
         )
-        const { url } = yield* startOn(Effect.succeed(store))(script, {
-          ...settings,
-          BOWLINE_CONFIG: join(folder, "gateway.json")
-        })
+        const withBucket = Scope.makeUnsafe()
+        const { url } = yield* startOn(Effect.succeed(store))(script, { ...settings, BOWLINE_CONFIG }).pipe(
+          Scope.provide(withBucket)
+        )
         const second = (yield* upload(url, 201)).body["file_id"]
         assert.lengthOf(keys(), 3)
         assert.isTrue(keys().every((key) => key.startsWith(`kept/${String(second)}/`)))
         assert.deepStrictEqual(yield* read(url, first), new Uint8Array(600_000).fill(200))
         assert.deepStrictEqual(yield* read(url, second), new Uint8Array(600_000).fill(201))
+
+        const cut = request(`${url}/files`, { method: "POST", headers: { "content-length": "5000000" } })
+        cut.on("error", () => {})
+        cut.write(Buffer.alloc(1_000_000, 204))
+        const has = (count: number) =>
+          Effect.repeat(
+            Effect.sync(() => keys().length),
+            { until: (found) => found === count, schedule: Schedule.spaced("5 millis") }
+          )
+        yield* has(6)
+        cut.destroy()
+        yield* has(3)
 
         yield* stop
         const refused = yield* upload(url, 202)
@@ -153,6 +169,20 @@ describe("files in a bucket", () => {
         const third = yield* upload(url, 203)
         assert.strictEqual(third.status, 201)
         assert.deepStrictEqual(yield* read(url, third.body["file_id"]), new Uint8Array(600_000).fill(203))
+
+        // The database first, and then the bucket: an object more does no harm.
+        yield* Scope.close(withBucket, Exit.void)
+        const copy = yield* restored(store)
+        cpSync(directory, `${directory}-copy`, { recursive: true })
+        yield* stop
+        rmSync(directory, { recursive: true })
+        renameSync(`${directory}-copy`, directory)
+        yield* restart
+        const { url: back } = yield* startOn(Effect.succeed(copy))(script, { ...settings, BOWLINE_CONFIG })
+        assert.deepStrictEqual(yield* read(back, first), new Uint8Array(600_000).fill(200))
+        assert.deepStrictEqual(yield* read(back, third.body["file_id"]), new Uint8Array(600_000).fill(203))
+        const { body: list } = yield* send(`${back}/files`)
+        assert.lengthOf(list["files"] as ReadonlyArray<unknown>, 2)
       }).pipe(Effect.provide(Bucket.layer), Effect.scoped)
   )
 

@@ -38,6 +38,10 @@ export const databases = {
   postgres: Effect.suspend(() => databaseLike(inject("postgresTemplate")))
 }
 
+/** Those of a copy of a database, which nothing is connected to, as of a backup that is restored. */
+export const restored = ({ DATABASE_URL }: { readonly DATABASE_URL: string }) =>
+  databaseLike(new URL(DATABASE_URL).pathname.slice(1))
+
 /** Those of a Postgres in which a first start makes the tables. */
 export const newPostgres = databaseLike("template1")
 

@@ -4,7 +4,7 @@ import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { existsSync, readdirSync } from "node:fs"
+import { cpSync, existsSync, readdirSync, rmSync } from "node:fs"
 import { databases } from "./Databases.ts"
 import * as GatewayMemory from "./GatewayMemory.ts"
 import { get, sources, start } from "./GatewayProcess.ts"
@@ -17,22 +17,37 @@ const limit = 500
 
 describe("a gateway's process", () => {
   it.live.skipIf(!existsSync("/proc/self"))(
-    "never has more than 500 MiB in memory with the embedded database, at its first start and later",
+    "never has more than 500 MiB in memory with the embedded database, at its first start and later, on a copy that has all files",
     () =>
       Effect.gen(function* () {
         const provider = yield* (yield* Network).serve(yield* ChatHost.make(() => [say("That is all.")]))
         const settings = {
-          ...(yield* databases.embedded),
           OPENAI_BASE_URL: `${provider.url}/v1`,
           BOWLINE_MODEL: "openai/scripted"
         }
-        const peak = Effect.gen(function* () {
-          const gateway = yield* start(settings, sources)
+        const peakOn = Effect.fnUntraced(function* (BOWLINE_DATA_DIR: string, use: (url: string) => Promise<void>) {
+          const gateway = yield* start({ ...settings, BOWLINE_DATA_DIR }, sources)
           for (let plan = 0; plan < plans; plan++) yield* get(gateway.url, "/plan", { question: "What is there?" })
+          yield* Effect.promise(() => use(gateway.url))
           return GatewayMemory.residentOf(gateway).peak
-        }).pipe(Effect.scoped)
-        assert.isAtMost(yield* peak, limit)
-        assert.isAtMost(yield* peak, limit)
+        }, Effect.scoped)
+        const { BOWLINE_DATA_DIR: folder } = yield* databases.embedded
+        const { BOWLINE_DATA_DIR: backup } = yield* databases.embedded
+        const bytes = Buffer.alloc(600_000, 200)
+        const first = yield* peakOn(folder, async (url) => {
+          assert.strictEqual((await fetch(`${url}/files`, { method: "POST", body: bytes })).status, 201)
+        })
+        assert.isAtMost(first, limit)
+        cpSync(folder, backup, { recursive: true })
+        rmSync(folder, { recursive: true })
+        const later = yield* peakOn(backup, async (url) => {
+          const { files } = (await (await fetch(`${url}/files`)).json()) as {
+            files: ReadonlyArray<{ file_id: string }>
+          }
+          const content = await fetch(`${url}/files/${files[0]?.file_id}/content`)
+          assert.isTrue(bytes.equals(Buffer.from(await content.arrayBuffer())))
+        })
+        assert.isAtMost(later, limit)
       }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
