@@ -1,4 +1,4 @@
-import type { Plan } from "@bowline/client"
+import type { Plan, PlanView } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { askJson, fieldsOf } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
@@ -64,15 +64,29 @@ const idsOf = ({ request }: Plan): ReadonlyArray<string> => {
 
 const isFile = (value: object): value is ShownFile => "media_type" in value
 
-/** The files of a plan's question. One that is gone, or another caller's, is a line of the question only. */
-export const PlanFiles = ({ plan }: { readonly plan: Plan }) => {
-  const ids = idsOf(plan)
+/** The id at the end of the line that stands for a file of a tool. Whatever else says so names no file of the caller, or one that is the caller's. */
+const givenIn = ({ tasks }: PlanView): ReadonlyArray<string> => {
+  const contents = tasks.flatMap(({ artifacts }) =>
+    artifacts.map(({ content }) => (typeof content === "string" ? content : ""))
+  )
+  return Array.from(new Set(contents.flatMap((content) => /, (file_[\da-f-]{36})\]$/.exec(content)?.slice(1) ?? [])))
+}
+
+/** The files of a plan's question, and those that its tools gave. One that is gone, or another caller's, is a line only. */
+export const PlanFiles = ({ plan, view }: { readonly plan: Plan; readonly view: PlanView }) => (
+  <>
+    <Gallery name="Files of the question" ids={idsOf(plan)} />
+    <Gallery name="Files of tools" ids={givenIn(view)} />
+  </>
+)
+
+const Gallery = ({ ids, name }: { readonly ids: ReadonlyArray<string>; readonly name: string }) => {
   const { data } = useResource(ids.join(), (signal) =>
     Promise.all(ids.map((id) => askJson(`/files/${encodeURIComponent(id)}`, { signal }).catch(() => ({}))))
   )
   const files = (data.value ?? []).filter(isFile)
   return files.length === 0 ? null : (
-    <section class="files" aria-label="Files of the question">
+    <section class="files" aria-label={name}>
       {files.map((file) => (
         <StoredFile key={file.file_id} file={file} />
       ))}

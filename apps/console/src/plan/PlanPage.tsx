@@ -62,7 +62,7 @@ const OnePlan = ({ id }: { readonly id: string }) => {
     <>
       <Banner live={live} />
       <Header live={live} />
-      <PlanFiles plan={plan} />
+      <PlanFiles plan={plan} view={live.view.value} />
       <PlanApprovals live={live} />
       <PlanWaits live={live} />
       <Speech live={live} />

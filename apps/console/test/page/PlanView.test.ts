@@ -1,8 +1,12 @@
 import { callTool, say, think } from "@bowline/testing/provider/Turn"
 import { cut, stall, until, wait } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/unstable/provider/Script"
+import { completes, file, produces } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { question, results } from "@bowline/testing/unstable/provider/Script"
 import { assert, expect, layer } from "@effect/vitest"
 import { Context, Effect, Latch, Layer } from "effect"
+import { buffer } from "node:stream/consumers"
 import type { Locator, Page } from "playwright-core"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
 import { start } from "../browser/Gateway.ts"
@@ -39,7 +43,10 @@ class Shown extends Context.Service<Shown, { readonly url: string; readonly latc
       let halves = 0
       const { url } = yield* start(
         (asked) => {
-          if (JSON.stringify(asked.messages).includes("knots.txt")) return [say("I see.")]
+          if (JSON.stringify(asked.messages).includes("knots.txt")) {
+            const plots = results(asked).length === 0 && asked.tools.some(({ name }) => name === "plot_ask")
+            return [plots ? callTool("plot_ask", { input: "?" }) : say("I see.")]
+          }
           if (question(asked) !== "Cancel me") return turnsOfPlan[turns++ % turnsOfPlan.length] ?? []
           return halves++ === 0 ? [say("Half an answer. And"), stall] : [say("Whole.")]
         },
@@ -205,84 +212,105 @@ describeInBrowser("the view of a plan", () => {
       })
     )
 
-    it.effect("takes files that are picked, dropped and pasted into its question, and shows them", () =>
-      Effect.gen(function* () {
-        const { url } = yield* Shown
-        const { faults, page } = yield* openPage(url)
-        const attached = page.getByRole("list", { name: "Attached files" })
-        const text = { name: "knots.txt", mimeType: "text/plain", buffer: Buffer.from("left over right") }
-        yield* Effect.promise(async () => {
-          // One that does not end, which somebody cancels.
-          await page.route("**/files", () => undefined)
-          const pick = page.getByLabel("Files", { exact: true })
-          await pick.setInputFiles({ ...text, name: "late.txt", buffer: Buffer.from("too late") })
-          await page.getByLabel("Question").fill("What is this?")
-          await page.keyboard.press("Control+Enter")
-          await page.getByRole("alert").getByText("late.txt is still being uploaded.").waitFor()
-          await attached.getByRole("button", { name: "Cancel late.txt" }).press("Enter")
-          await attached.waitFor({ state: "detached" })
-          await page.unroute("**/files")
+    it.effect(
+      "takes files that are picked, dropped and pasted into its question, and shows and downloads them and those of tools",
+      () =>
+        Effect.gen(function* () {
+          const { url } = yield* Shown
+          const chart = Buffer.from("a,b\n1,2\n")
+          const given = { name: "chart.csv", mimeType: "text/csv", bytes: chart.toString("base64") }
+          const peer = yield* ScriptedPeer.serve({ acts: [produces([file(given)]), completes("Done")] })
+          const request = {
+            preferences: { model: "openai/gpt-5-mini" },
+            agents: [{ name: "plot", endpoint: `${peer.url}/`, skills: [{ id: "ask" }] }]
+          }
+          const { faults, page } = yield* openPage(url)
+          const attached = page.getByRole("list", { name: "Attached files" })
+          const text = { name: "knots.txt", mimeType: "text/plain", buffer: Buffer.from("left over right") }
+          yield* Effect.promise(async () => {
+            // One that does not end, which somebody cancels.
+            await page.route("**/files", () => undefined)
+            const pick = page.getByLabel("Files", { exact: true })
+            await pick.setInputFiles({ ...text, name: "late.txt", buffer: Buffer.from("too late") })
+            await page.getByLabel("Question").fill("What is this?")
+            await page.keyboard.press("Control+Enter")
+            await page.getByRole("alert").getByText("late.txt is still being uploaded.").waitFor()
+            await attached.getByRole("button", { name: "Cancel late.txt" }).press("Enter")
+            await attached.waitFor({ state: "detached" })
+            await page.unroute("**/files")
 
-          await pick.setInputFiles([text, { name: "fake.png", mimeType: "image/png", buffer: Buffer.from("text") }])
-          await attached.getByText("It was sent as image/png").waitFor()
-          await page.getByRole("button", { name: "Ask", exact: true }).click()
-          await page.getByRole("alert").getByText("fake.png is not stored").waitFor()
-          await attached.getByRole("button", { name: "Remove fake.png" }).click()
-          // A drop and a paste as a browser tells them.
-          await page.locator("form.ask").evaluate(async (form) => {
-            for (const [name, width] of [
-              ["dropped.png", 4],
-              ["pasted.png", 5]
+            await pick.setInputFiles([text, { name: "fake.png", mimeType: "image/png", buffer: Buffer.from("text") }])
+            await attached.getByText("It was sent as image/png").waitFor()
+            await page.getByRole("button", { name: "Ask", exact: true }).click()
+            await page.getByRole("alert").getByText("fake.png is not stored").waitFor()
+            await attached.getByRole("button", { name: "Remove fake.png" }).click()
+            // A drop and a paste as a browser tells them.
+            await page.locator("form.ask").evaluate(async (form) => {
+              for (const [name, width] of [
+                ["dropped.png", 4],
+                ["pasted.png", 5]
+              ] as const) {
+                const canvas = new OffscreenCanvas(width, 3)
+                canvas.getContext("2d")
+                const blob = await canvas.convertToBlob()
+                const data = new DataTransfer()
+                data.items.add(new File([blob], name, { type: "image/png" }))
+                const init = { bubbles: true, cancelable: true }
+                form.dispatchEvent(
+                  name === "dropped.png"
+                    ? new DragEvent("drop", { ...init, dataTransfer: data })
+                    : new ClipboardEvent("paste", { ...init, clipboardData: data })
+                )
+              }
+            })
+            await expect.poll(() => attached.getByText("stored").count()).toBe(3)
+            assert.strictEqual(await attached.locator("img[src^='blob:']").count(), 2)
+          })
+          assert.deepStrictEqual(yield* findBarriers(page), [])
+          const shown = page.getByRole("region", { name: "Files of the question" })
+          const isDrawn = (name: string) =>
+            expect
+              .poll(() => page.getByRole("img", { name }).evaluate((image) => (image as HTMLImageElement).naturalWidth))
+              .toBe(name === "dropped.png" ? 4 : 5)
+          yield* Effect.promise(async () => {
+            // A model that nobody knows takes no pictures.
+            await page.getByRole("button", { name: "Ask", exact: true }).click()
+            await page.getByRole("alert").getByText("takes no images").waitFor()
+            await page.getByText("More of the request").click()
+            await page.getByLabel("JSON of agents").fill(JSON.stringify(request))
+            await page.getByRole("button", { name: "Ask", exact: true }).click()
+            await page.waitForURL("**/plans/plan_*")
+            await isDrawn("dropped.png")
+            await isDrawn("pasted.png")
+            const link = shown.getByRole("link", { name: "knots.txt" })
+            await page.locator(".answer").getByText("I see.").waitFor()
+            const ofTools = page
+              .getByRole("region", { name: "Files of tools" })
+              .getByRole("link", { name: "chart.csv" })
+            for (const [one, bytes] of [
+              [link, text.buffer],
+              [ofTools, chart]
             ] as const) {
-              const canvas = new OffscreenCanvas(width, 3)
-              canvas.getContext("2d")
-              const blob = await canvas.convertToBlob()
-              const data = new DataTransfer()
-              data.items.add(new File([blob], name, { type: "image/png" }))
-              const init = { bubbles: true, cancelable: true }
-              form.dispatchEvent(
-                name === "dropped.png"
-                  ? new DragEvent("drop", { ...init, dataTransfer: data })
-                  : new ClipboardEvent("paste", { ...init, clipboardData: data })
-              )
+              const coming = page.waitForEvent("download")
+              await one.click()
+              const download = await coming
+              assert.strictEqual(download.suggestedFilename(), await one.textContent())
+              assert.isTrue(bytes.equals(await buffer(await download.createReadStream())))
             }
           })
-          await expect.poll(() => attached.getByText("stored").count()).toBe(3)
-          assert.strictEqual(await attached.locator("img[src^='blob:']").count(), 2)
-        })
-        assert.deepStrictEqual(yield* findBarriers(page), [])
-        const shown = page.getByRole("region", { name: "Files of the question" })
-        const isDrawn = (name: string) =>
-          expect
-            .poll(() => page.getByRole("img", { name }).evaluate((image) => (image as HTMLImageElement).naturalWidth))
-            .toBe(name === "dropped.png" ? 4 : 5)
-        yield* Effect.promise(async () => {
-          // A model that nobody knows takes no pictures.
-          await page.getByRole("button", { name: "Ask", exact: true }).click()
-          await page.getByRole("alert").getByText("takes no images").waitFor()
-          await page.getByText("More of the request").click()
-          await page.getByLabel("JSON of agents").fill('{"preferences": {"model": "openai/gpt-5-mini"}}')
-          await page.getByRole("button", { name: "Ask", exact: true }).click()
-          await page.waitForURL("**/plans/plan_*")
-          await isDrawn("dropped.png")
-          await isDrawn("pasted.png")
-          const link = shown.getByRole("link", { name: "knots.txt" })
-          assert.strictEqual(await link.getAttribute("download"), "knots.txt")
-          await page.locator(".answer").getByText("I see.").waitFor()
-        })
-        assert.deepStrictEqual(yield* findBarriers(page), [])
-        yield* Effect.promise(async () => {
-          const asked = page.url()
-          await page.getByLabel("Files", { exact: true }).setInputFiles(text)
-          await attached.getByText("stored").waitFor()
-          await page.getByRole("button", { name: "Ask on" }).click()
-          await page.waitForURL((to) => to.href !== asked)
-          await shown.getByText("knots.txt").waitFor()
-          await page.locator(".facts a[href^='/sessions/']").click()
-          await isDrawn("dropped.png")
-        })
-        assert.deepStrictEqual(faults, [])
-      })
+          assert.deepStrictEqual(yield* findBarriers(page), [])
+          yield* Effect.promise(async () => {
+            const asked = page.url()
+            await page.getByLabel("Files", { exact: true }).setInputFiles(text)
+            await attached.getByText("stored").waitFor()
+            await page.getByRole("button", { name: "Ask on" }).click()
+            await page.waitForURL((to) => to.href !== asked)
+            await shown.getByText("knots.txt").waitFor()
+            await page.locator(".facts a[href^='/sessions/']").click()
+            await isDrawn("dropped.png")
+          })
+          assert.deepStrictEqual(faults, [])
+        }).pipe(Effect.provide(LoopbackNetwork.layer))
     )
 
     it.effect("says that there is no such plan", () =>
