@@ -122,8 +122,13 @@ const frame = 8
 /** Tokens that most models count for an image of usual size. */
 const image = 1_600
 
-/** A model reads a PDF's page as text and as an image. A page seldom has fewer bytes than this. */
-const page = { tokens: 3_000, bytes: 30_000 }
+/**
+ * A model reads a PDF's page as text and as an image, of A4 that is as large as Anthropic takes it. Anthropic says that a page has 1,500 to 3,000 tokens of text: with its image this is within 20 % of
+ * both. No other provider says more than that it does the same. A page seldom has fewer bytes than this.
+ */
+const page = { text: 2_100, width: 1_109, height: 1_568, bytes: 30_000 }
+
+const ofPages = (model: string, pages: number): number => pages * (page.text + ofImage(model, page.width, page.height))
 
 /** Texts to count, and tokens to add to them. */
 interface Countable {
@@ -168,7 +173,7 @@ export const ofImage = (model: string, width: number | null, height: number | nu
 const inReference = (file: FileReference, model: string): Countable => {
   if (isImageType(file.media_type)) return { texts: [], tokens: ofImage(model, file.width, file.height) }
   if (file.media_type === "application/pdf") {
-    return { texts: [], tokens: page.tokens * (file.pages || Math.ceil(file.bytes / page.bytes)) }
+    return { texts: [], tokens: ofPages(model, file.pages || Math.ceil(file.bytes / page.bytes)) }
   }
   return {
     texts: [fileNote(file)],
@@ -181,7 +186,7 @@ const inFile = (file: FilePart, model: string): Countable => {
   if (isImage(file)) return { texts: [], tokens: image }
   const bytes = "data" in file ? file.data.length * 0.75 : page.bytes
   return isPdf(file)
-    ? { texts: [], tokens: page.tokens * Math.ceil(bytes / page.bytes) }
+    ? { texts: [], tokens: ofPages(model, Math.ceil(bytes / page.bytes)) }
     : { texts: [fileText(file) ?? fileNote(file)], tokens: 0 }
 }
 

@@ -134,6 +134,37 @@ describe("an image", () => {
   })
 })
 
+describe("a page of a PDF", () => {
+  const pdf = {
+    type: "file",
+    media_type: "application/pdf",
+    name: "a.pdf",
+    bytes: 9,
+    width: null,
+    height: null
+  } as const
+  const ofPages = (model: string, pages: number) =>
+    TokenEstimate.ofPart(TokenEstimate.roughly(model), {
+      ...pdf,
+      file_id: FileId.make(`file_${"0".repeat(36)}`),
+      pages
+    })
+
+  // Its documentation: 1,500 to 3,000 tokens of text, and an image of the page.
+  it.each([1_500, 3_000])("costs what Anthropic says that it does, within 20 percent: %d tokens of text", (words) => {
+    const model = "anthropic/claude-sonnet-4-5"
+    const tokens = 10 * (words + TokenEstimate.ofImage(model, 1_109, 1_568))
+    assert.closeTo(ofPages(model, 10), tokens, 0.2 * tokens)
+  })
+
+  it("costs the image of the page as the model counts it, besides its text", () => {
+    const image = (model: string) => TokenEstimate.ofImage(model, 1_109, 1_568)
+    for (const model of ["openai/gpt-4o", "openai/gpt-5", "anthropic/claude-sonnet-4-5"]) {
+      assert.strictEqual(ofPages(model, 3), 8 + 3 * (2_100 + image(model)))
+    }
+  })
+})
+
 describe("weigh", () => {
   const id = TaskId.make("a".repeat(36))
 
@@ -174,7 +205,7 @@ describe("weigh", () => {
     const data = "A".repeat(400_000)
     const of = (media_type: string) => TokenEstimate.ofPart(count, { type: "file", media_type, data })
     assert.isBelow(of("image/png"), 2_000)
-    assert.strictEqual(of("application/pdf"), 8 + 3_000 * 10)
+    assert.strictEqual(of("application/pdf"), 8 + 3_010 * 10)
     const stored = {
       type: "file",
       media_type: "application/pdf",
@@ -184,8 +215,8 @@ describe("weigh", () => {
       height: null
     } as const
     const file_id = FileId.make("file_01a2209e-7ce5-75be-80d1-2446ecd8a1cd")
-    assert.strictEqual(TokenEstimate.ofPart(count, { ...stored, file_id, pages: 7 }), 8 + 3_000 * 7)
-    assert.strictEqual(TokenEstimate.ofPart(count, { ...stored, file_id }), 8 + 3_000 * 30)
+    assert.strictEqual(TokenEstimate.ofPart(count, { ...stored, file_id, pages: 7 }), 8 + 3_010 * 7)
+    assert.strictEqual(TokenEstimate.ofPart(count, { ...stored, file_id }), 8 + 3_010 * 30)
     const words = btoa("four words of text ".repeat(100))
     assert.closeTo(TokenEstimate.ofPart(count, { type: "file", media_type: "text/plain", data: words }), 400, 20)
   })
