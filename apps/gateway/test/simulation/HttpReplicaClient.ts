@@ -7,7 +7,8 @@ import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import type { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { Plans } from "@bowline/runtime/plan/Plans"
-import { Effect, Layer, Schema } from "effect"
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
+import { Effect, Layer, Schema, Stream } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { Targets } from "../../src/push/Targets.ts"
 import { Webhooks } from "../../src/push/Webhooks.ts"
@@ -120,6 +121,7 @@ export interface Configs {
   readonly keyed: GatewayConfig["Service"]
 }
 
+const Stored = Schema.fromJsonString(Schema.Struct({ file_id: FileId }))
 const AcceptedText = Schema.fromJsonString(Schema.Struct({ plan_id: PlanId }))
 
 /** How one caller reaches a replica over its wire. */
@@ -170,6 +172,12 @@ const clientOf = (
       Effect.flatMap(enter(plan, { type: "text", ...text }, key), (told) =>
         Effect.map(Effect.orDie(Schema.decodeUnknownEffect(AcceptedText)(told)), ({ plan_id }) => plan_id)
       ),
+    upload: (content) =>
+      Effect.gen(function* () {
+        const body = Buffer.concat(Array.from(yield* Stream.runCollect(content))).toString("latin1")
+        const posted = yield* ask({ method: "POST", path: "/files", headers: { "content-type": "text/plain" } }, body)
+        return (yield* Effect.orDie(Schema.decodeUnknownEffect(Stored)(yield* textOf(posted)))).file_id
+      }).pipe(Effect.scoped),
     waiting: (plan) =>
       Effect.gen(function* () {
         const text = yield* textOf(yield* ask({ path: "/waiting?limit=100" }))

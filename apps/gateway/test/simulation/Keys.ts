@@ -114,6 +114,7 @@ export const client = (
           )
         )
     },
+    upload: (content) => of(ann).client.upload(content),
     read: (plan, ...given) => ownerOf(plan).read(plan, ...given),
     cancel: (plan) => ownerOf(plan).cancel(plan),
     decide: (plan, decide) => ownerOf(plan).decide(plan, decide),

@@ -12,6 +12,7 @@ import { plainPlan } from "../../src/simulation/scenario/Scenario.ts"
 import { callBugs } from "./CallBugs.ts"
 import { effectBugs } from "./EffectBugs.ts"
 import { entryBugs } from "./EntryBugs.ts"
+import { fileBugs } from "./FileBugs.ts"
 import {
   type Bug,
   calling,
@@ -307,5 +308,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
   },
   ...callBugs,
   ...entryBugs,
-  ...effectBugs
+  ...effectBugs,
+  ...fileBugs
 }

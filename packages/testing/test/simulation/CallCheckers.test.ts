@@ -1,3 +1,4 @@
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
@@ -127,6 +128,26 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ["a row that does not tell the end of its plan", "gists", first("plans", () => ({ gist: null }))],
   ["a call that waits, and no row that says so", "gists", (run) => asking([])(run)],
   ["a row that says that a call waits, and none does", "gists", (run) => asking([resolved])(run)],
+  ["a file that is not stored as it was sent", "wholeFiles", first("files", () => ({ sha256: "other" }))],
+  ["a file that is not there", "wholeFiles", (run) => ({ ...run, files: [] })],
+  [
+    "a file of an upload that was cut",
+    "wholeFiles",
+    (run) => ({ ...run, files: run.files.map((file) => ({ ...file, isKept: true, sha256: file.sha256 ?? "half" })) })
+  ],
+  [
+    "a chunk of an upload that was cut",
+    "wholeFiles",
+    (run) => ({ ...run, files: run.files.map((file) => ({ ...file, sha256: file.sha256 ?? "half" })) })
+  ],
+  [
+    "two files of the same bytes",
+    "wholeFiles",
+    (run) => ({
+      ...run,
+      files: [...run.files, ...run.files.map((file) => ({ ...file, file_id: FileId.make(`file_${"3".repeat(36)}`) }))]
+    })
+  ],
   ["an end that its webhook is not told", "toldOnce", first("plans", () => ({ told: [] }))],
   ["an end that its webhook is told twice", "toldOnce", first("plans", ({ told }) => ({ told: [...told, ...told] }))],
   ["a wait that its webhook is not told", "toldOnce", (run) => asking([resolved])(run)],

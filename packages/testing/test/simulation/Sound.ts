@@ -1,3 +1,4 @@
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId, type Plan } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
@@ -238,6 +239,14 @@ export const sound: Observed = {
   paid: [],
   said: [],
   answers: [],
+  uploads: [
+    { at: 5, order: 1, plan: "p0", sha256: "whole", isCut: false, file_id: FileId.make(`file_${"1".repeat(36)}`) },
+    { at: 6, order: 2, plan: "p0", sha256: "half", isCut: true, file_id: undefined }
+  ],
+  files: [
+    { file_id: FileId.make(`file_${"1".repeat(36)}`), replica: "a.1", isKept: true, sha256: "whole" },
+    { file_id: FileId.make(`file_${"2".repeat(36)}`), replica: "a.1", isKept: false, sha256: undefined }
+  ],
   given: [],
   decisions: [],
   faults: [],

@@ -4,7 +4,7 @@ import { events, framesOf } from "./Sound.ts"
 
 /** The run with its only member of a list changed, or the first one. */
 export const first =
-  <Key extends "plans" | "sessions" | "readers" | "calls" | "attempts" | "replicas">(
+  <Key extends "plans" | "sessions" | "readers" | "calls" | "attempts" | "replicas" | "files">(
     key: Key,
     change: (one: Observed[Key][number]) => Partial<Observed[Key][number]>
   ) =>

@@ -17,6 +17,7 @@ import { streams } from "./Streams.ts"
 import { toldOnce } from "./ToldOnce.ts"
 import { trueCalls } from "./TrueCalls.ts"
 import { trueEnd } from "./TrueEnd.ts"
+import { wholeFiles } from "./WholeFiles.ts"
 
 /** Something that must not have happened: the rule that it breaks, and what was seen. */
 export interface Violation {
@@ -46,6 +47,7 @@ export const checkers = {
   spending,
   budgets,
   toldOnce,
+  wholeFiles,
   liveness
 } satisfies Record<string, Checker>
 

@@ -7,7 +7,7 @@ import type { Database } from "../world/Database.ts"
 import { injectFaults } from "./InjectFaults.ts"
 import type { Load } from "../process/Process.ts"
 import { models } from "../replica/Replica.ts"
-import { plainPlan, type Scenario, type ScenarioPlan } from "../scenario/Scenario.ts"
+import { plainPlan, type Scenario, type ScenarioPlan, uploadMs } from "../scenario/Scenario.ts"
 import type { Wires } from "../world/Wires.ts"
 import type { World } from "../world/World.ts"
 
@@ -70,7 +70,12 @@ export class Course {
     const { cluster, scenario, world } = this.#parts
     this.idle = (yield* cluster.awaitUp(0)).process.load
     const { leaseTtl, streamGrace } = cluster.surroundings.config
-    const longest = Math.max(...scenario.plans.map((plan) => plan.at + plan.timeoutMs + waitsOf(plan)))
+    const longest = Math.max(
+      ...scenario.plans.map((plan) => plan.at + plan.timeoutMs + waitsOf(plan)),
+      ...scenario.plans.flatMap(({ acts, at }) =>
+        acts.flatMap((act) => (act._tag === "Upload" ? [at + act.at + 2 * uploadMs(act)] : []))
+      )
+    )
     const patience = longest + Duration.toMillis(leaseTtl) + tooLate
     const calling = yield* Effect.forkChild(Effect.timeoutOption(this.#ask(scenario.plans), 2 * patience))
     yield* injectFaults(this.#parts, scenario.faults)

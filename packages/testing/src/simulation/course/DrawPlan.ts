@@ -1,13 +1,15 @@
 import type { SeededRandom } from "../scenario/SeededRandom.ts"
 import { peerTools } from "../world/Peers.ts"
-import type {
-  Budget,
-  CallerAct,
-  Fault,
-  Scenario,
-  ScenarioCall,
-  ScenarioPlan,
-  ScenarioStep
+import {
+  type Budget,
+  type CallerAct,
+  type Fault,
+  type Scenario,
+  type ScenarioCall,
+  type ScenarioPlan,
+  type ScenarioStep,
+  type UploadAct,
+  uploadMs
 } from "../scenario/Scenario.ts"
 import { mcpTools } from "../world/Servers.ts"
 
@@ -121,6 +123,50 @@ export const withTexts = (random: SeededRandom, scenario: Scenario): Scenario =>
     return { ...plan, acts: [...plan.acts, ...texts] }
   })
   return { ...scenario, plans }
+}
+
+/** Longer than an upload may be silent. */
+const tooLateMs = 620_000
+
+/**
+ * In some scenarios callers send files: in one go, piece by piece, or so late that their upload is given up. Some are cut, and under others the process dies
+ * that takes them.
+ */
+export const withUploads = (random: SeededRandom, scenario: Scenario, mayKill: boolean): Scenario => {
+  if (random.chance(95)) return scenario
+  const [first, ...others] = scenario.plans
+  if (first === undefined) return scenario
+  const uploads = times(random.int(1, 3), (number): UploadAct => {
+    const pieces = random.int(1, 7)
+    return {
+      _tag: "Upload",
+      at: random.int(0, 3_000),
+      replica: random.int(0, scenario.replicas - 1),
+      number,
+      pieces,
+      pauseMs: random.chance(25) ? 0 : random.int(1, 1_500),
+      ...(random.chance(15) && { lateMs: tooLateMs }),
+      ...(random.chance(40) && { cutAfter: random.int(0, pieces) })
+    }
+  })
+  const killed = uploads.find(({ lateMs, pauseMs }) => pauseMs > 0 && lateMs === undefined)
+  const kills: ReadonlyArray<Fault> =
+    killed === undefined || !mayKill || random.chance(60)
+      ? []
+      : [
+          {
+            _tag: "Kill",
+            at: first.at + killed.at + random.int(0, uploadMs(killed)),
+            replica: killed.replica,
+            tasks: random.int(0, 50),
+            backMs: random.int(100, 20_000)
+          }
+        ]
+  return {
+    ...scenario,
+    plans: [{ ...first, acts: [...first.acts, ...uploads] }, ...others],
+    faults: [...scenario.faults, ...kills]
+  }
 }
 
 /** A step whose calls only its caller can make, and what the caller gives them: sometimes too late, or twice. */

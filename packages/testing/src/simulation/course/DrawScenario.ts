@@ -11,6 +11,7 @@ import {
   times,
   withQuestions,
   withTexts,
+  withUploads,
   withWaits
 } from "./DrawPlan.ts"
 import { SeededRandom } from "../scenario/SeededRandom.ts"
@@ -111,6 +112,10 @@ const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
 export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
   const scenario = drawUpTo(5, seed, kinds)
   if (!kinds.has("callers")) return scenario
+  return withUploads(new SeededRandom(`uploads ${seed}`), drawWaits(seed, scenario, kinds), kinds.has("process"))
+}
+
+const drawWaits = (seed: number, scenario: Scenario, kinds: FaultKinds): Scenario => {
   const waiting = withWaits(new SeededRandom(`waits ${seed}`), scenario)
   if (!kinds.has("peers")) return waiting
   const asking = withQuestions(new SeededRandom(`questions ${seed}`), waiting)

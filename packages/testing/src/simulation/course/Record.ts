@@ -1,5 +1,7 @@
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
@@ -8,9 +10,10 @@ import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Context, Duration, Effect, Option, Stream, Struct } from "effect"
+import { createHash } from "node:crypto"
 import { type Cluster, excess } from "../replica/Cluster.ts"
 import type { CreatedPlan, Database, Stores } from "../world/Database.ts"
-import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
+import type { Left, Observed, ObservedCall, ObservedFile, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
 import { epoch, type Load } from "../process/Process.ts"
 import type { ScenarioPlan } from "../scenario/Scenario.ts"
 import type { Wires } from "../world/Wires.ts"
@@ -37,6 +40,9 @@ const silenceOf = (config: Observed["config"]): number =>
   )
 
 const all = 1_000_000
+
+/** How long an upload may be silent, and a little more. */
+const maxSilence = 11 * 60_000
 
 /** The calls of a plan, by what was stored of it. */
 const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> => {
@@ -103,6 +109,35 @@ const sessionOf = ({ database }: Parts, session_id: CreatedPlan["session_id"]) =
     const { items } = yield* store.messages(session_id, { limit: all })
     const observed: ObservedSession = { session_id, messages: items, summary: yield* store.summary(session_id) }
     return observed
+  })
+
+/** What there is of the uploads that have begun, when the sweeper has looked for those that are silent. */
+const filesOf = ({ database, world }: Parts) =>
+  Effect.gen(function* () {
+    const store = Context.get(database.stores, FileStore)
+    const later = fromMillis(epoch + world.now + maxSilence)
+    yield* Effect.repeat(store.sweep(later), { until: (isMore) => !isMore })
+    const owners = new Set(Array.from(world.begun.values(), ({ owner }) => owner))
+    const lists = yield* Effect.forEach(owners, (owner) => store.list(owner, { limit: all }))
+    const kept = new Set(lists.flatMap(({ items }) => items.map(({ file_id }) => file_id)))
+    return yield* Effect.forEach(world.begun, ([file_id, { replica }]) =>
+      Effect.gen(function* () {
+        const hash = createHash("sha256")
+        let seq = 0
+        for (; ; seq++) {
+          const chunk = yield* Effect.option(store.chunk(file_id, seq))
+          if (Option.isNone(chunk)) break
+          hash.update(chunk.value)
+        }
+        const observed: ObservedFile = {
+          file_id,
+          replica,
+          isKept: kept.has(file_id),
+          sha256: seq === 0 ? undefined : hash.digest("hex")
+        }
+        return observed
+      })
+    )
   })
 
 /** Nobody can have the lease of a session that somebody holds. */
@@ -172,7 +207,8 @@ export const collect = (parts: Parts): Observed => {
     const plans = yield* Effect.forEach(database.created, ([id, created]) => planOf(parts, id, created))
     const histories = yield* Effect.forEach(sessions, (session) => sessionOf(parts, session))
     const leases = yield* Effect.forEach(sessions, (session) => leaseLeft(parts, session))
-    return { plans: plans.flat(), sessions: histories, left: [...runningOf(parts), ...leases.flat()] }
+    const files = yield* filesOf(parts)
+    return { plans: plans.flat(), sessions: histories, files, left: [...runningOf(parts), ...leases.flat()] }
   })
   // What no replica has stored, nobody can cancel after its death.
   const learned = new Set(
@@ -201,6 +237,7 @@ export const collect = (parts: Parts): Observed => {
     said: world.said,
     given: world.given,
     answers: world.answers,
+    uploads: world.uploads,
     faults: world.faults,
     attempts: world.attempts,
     windows: world.windows,

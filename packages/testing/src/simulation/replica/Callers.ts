@@ -12,8 +12,12 @@ import { type Ending, type Progress, Reading } from "./Reading.ts"
 import type { Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioCall, ScenarioPlan } from "../scenario/Scenario.ts"
 import { serversOf } from "../world/Servers.ts"
+import { upload } from "./Uploading.ts"
 import { clientTools } from "../world/Tools.ts"
 import { type Open, saidText, type World } from "../world/World.ts"
+
+/** What callers do although their plan is over. */
+const outlasting: ReadonlySet<CallerAct["_tag"]> = new Set<CallerAct["_tag"]>(["ComeBack", "AskAgain", "Say", "Upload"])
 
 type Give = Extract<CallerAct, { readonly _tag: "Give" }>
 
@@ -168,7 +172,7 @@ export class Caller {
 
   #act(act: CallerAct): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
-      if (this.#progress.isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain" && act._tag !== "Say") {
+      if (this.#progress.isDone && !outlasting.has(act._tag)) {
         return
       }
       this.#parts.world.tell("caller", this.#plan.name, act._tag)
@@ -198,6 +202,8 @@ export class Caller {
           return yield* this.#say(act)
         case "Give":
           return yield* this.#giveAll(act)
+        case "Upload":
+          return yield* upload(this.#parts, this.#plan.name, act, (replica) => this.#requested("upload", replica))
         case "AskAgain": {
           if (!this.#plan.hasKey) return
           const { replica, staysMs } = act

@@ -1,11 +1,13 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { Decision, PendingApproval } from "@bowline/domain/plan/Approval"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { AnswerEntry, ResultEntry, TextEntry } from "@bowline/domain/plan/Inbox"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { Files } from "@bowline/runtime/unstable/file/Files"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
@@ -84,6 +86,8 @@ export class ReplicaClient extends Context.Service<
     readonly give: (plan: PlanId, gift: Gift, key: string) => Answered
     /** Gives the plan that has the text. */
     readonly say: (plan: PlanId, text: Text, key: string) => Answered<PlanId>
+    /** Stores a file of ASCII text, and gives its id. */
+    readonly upload: (content: Stream.Stream<Uint8Array, Broken>) => Answered<FileId>
   }
 >()("@bowline/testing/simulation/replica/ReplicaClient") {}
 
@@ -105,7 +109,9 @@ interface Shown extends Pick<Opened, "connect"> {
 }
 
 const refusedBy = ({ _tag: code }: { readonly _tag: string }): Refused | Broken =>
-  new Refused({ code, isPassing: code === "StorageError" || code === "NotAccepting" })
+  code === "Broken"
+    ? new Broken()
+    : new Refused({ code, isPassing: code === "StorageError" || code === "NotAccepting" })
 
 /** How many connections of 100 follow their plan, as those of other protocols do: they go on where a reader of frames is cut off. */
 const followed = 30
@@ -119,6 +125,7 @@ export const layerServices = ({ process, world }: Site) =>
       const streams = yield* PlanStreams
       const inbox = yield* Inbox
       const follower = yield* PlanFollower
+      const files = yield* Files
       const ways = world.random.of(`ways of ${process.name}`)
       const outside = <A>(effect: Effect.Effect<A>) => across(process, world.process, effect)
       const inside = <A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>): Answered<A> =>
@@ -179,6 +186,13 @@ export const layerServices = ({ process, world }: Site) =>
             Effect.map(
               inbox.accept({ caller: anonymous, isAdmin: false }, plan, { type: "text", ...text }, key),
               ({ plan_id }) => plan_id
+            )
+          ),
+        upload: (content) =>
+          inside(
+            Effect.map(
+              files.upload({ caller: anonymous, content, said: () => ({ name: undefined, type: "text/plain" }) }),
+              ({ file }) => file.file_id
             )
           ),
         decide: (plan, decide) =>

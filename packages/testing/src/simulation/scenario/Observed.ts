@@ -3,6 +3,7 @@ import type { Decision } from "@bowline/domain/plan/Approval"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Usage } from "@bowline/domain/plan/Usage"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { ScheduleId } from "@bowline/domain/unstable/schedule/Schedule"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
@@ -256,6 +257,26 @@ export interface ObservedGiven extends Moment {
   readonly accepted: Moment | undefined
 }
 
+/** A file that a caller has sent, and what it was told, however often it had to send it. */
+export interface ObservedUpload extends Moment {
+  readonly plan: string
+  /** Of all of its bytes, whether all were sent or not. */
+  readonly sha256: string
+  readonly isCut: boolean
+  /** The id that the gateway has given the file; undefined if it never did. */
+  readonly file_id: FileId | undefined
+}
+
+/** What the store has in the end of an upload that has begun there. */
+export interface ObservedFile {
+  readonly file_id: FileId
+  readonly replica: string
+  /** Whether it is a file, and not what is left of an upload. */
+  readonly isKept: boolean
+  /** Of the bytes that it has; undefined if it has none. */
+  readonly sha256: string | undefined
+}
+
 /** An answer that a peer has got to what it has asked. */
 export interface ObservedAnswer extends Moment {
   readonly task_id: TaskId
@@ -271,7 +292,7 @@ export interface ObservedFault extends Span {
 
 /** A request of a caller that waits for an answer: a question, a cancel, a decision. */
 export interface ObservedRequest {
-  readonly what: "ask" | "cancel" | "decide" | "drain" | "give" | "say"
+  readonly what: "ask" | "cancel" | "decide" | "drain" | "give" | "say" | "upload"
   /** The name of its plan; empty for a drain. */
   readonly plan: string
   readonly replica: string
@@ -306,6 +327,8 @@ export interface Observed {
   readonly said: ReadonlyArray<ObservedSaid>
   readonly given: ReadonlyArray<ObservedGiven>
   readonly answers: ReadonlyArray<ObservedAnswer>
+  readonly uploads: ReadonlyArray<ObservedUpload>
+  readonly files: ReadonlyArray<ObservedFile>
   readonly faults: ReadonlyArray<ObservedFault>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>

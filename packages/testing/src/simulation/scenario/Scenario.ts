@@ -51,9 +51,27 @@ export type CallerAct =
    * the bank.
    */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
+  /** Sends a file of so many pieces, with `pauseMs` in front of each, and `lateMs` in front of the last one. Its connection is cut behind the piece `cutAfter`, if there is one. */
+  | {
+      readonly _tag: "Upload"
+      readonly at: number
+      readonly replica: number
+      readonly number: number
+      readonly pieces: number
+      readonly pauseMs: number
+      readonly lateMs?: number
+      readonly cutAfter?: number
+    }
 
 /** What a plan may use up, as its request says it. */
 export type Budget = Pick<GivenPreferences, "max_steps" | "max_tool_calls" | "max_total_tokens">
+
+/** A file that a caller sends. */
+export type UploadAct = Extract<CallerAct, { readonly _tag: "Upload" }>
+
+/** How long a caller takes to send a file, in milliseconds. */
+export const uploadMs = ({ cutAfter = Infinity, lateMs = 0, pauseMs, pieces }: UploadAct): number =>
+  pauseMs * Math.min(pieces, cutAfter) + lateMs
 
 /** A question, and what becomes of it where nothing happens to it. The last step calls nothing. */
 export interface ScenarioPlan {

@@ -100,7 +100,7 @@ export class Database {
       Context.add(PushStore, over(get(PushStore))),
       Context.add(EffectStore, over(get(EffectStore))),
       Context.add(FeedbackStore, over(get(FeedbackStore))),
-      Context.add(FileStore, over(get(FileStore))),
+      Context.add(FileStore, over(this.#files(replica))),
       // It does so once a second, on one replica, for all: the faults are those of plans.
       Context.add(InboxStore, over(this.#inboxes(replica), ["expire"])),
       Context.add(SessionStore, over(get(SessionStore))),
@@ -256,6 +256,18 @@ export class Database {
           Effect.tapErrorTag("EntryRefused", ({ code }) => (code === "task_settled" ? noteFirst() : Effect.void))
         )
       }
+    }
+  }
+
+  #files(replica: string): FileStore["Service"] {
+    const store = Context.get(this.stores, FileStore)
+    const { begun } = this.#world
+    return {
+      ...store,
+      begin: (upload) =>
+        Effect.tap(store.begin(upload), () =>
+          Effect.sync(() => begun.set(upload.file_id, { owner: upload.owner, replica }))
+        )
     }
   }
 

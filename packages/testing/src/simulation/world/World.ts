@@ -1,3 +1,5 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { SeededRandom } from "../scenario/SeededRandom.ts"
 import type { Loop } from "../process/Loop.ts"
 import type {
@@ -18,6 +20,7 @@ import type {
   ObservedReset,
   ObservedSaid,
   ObservedTakeOver,
+  ObservedUpload,
   ObservedWindow,
   Span
 } from "../scenario/Observed.ts"
@@ -62,6 +65,9 @@ export class World {
   readonly said: Array<Open<ObservedSaid>> = []
   readonly given: Array<Open<ObservedGiven>> = []
   readonly answers: Array<ObservedAnswer> = []
+  readonly uploads: Array<Open<ObservedUpload>> = []
+  /** Uploads that have begun in the store, whose, and at which replica. */
+  readonly begun = new Map<FileId, { readonly owner: CallerName; readonly replica: string }>()
   readonly faults: Array<Open<ObservedFault>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
