@@ -4,6 +4,7 @@ import { kept } from "./load/Kept.ts"
 import { paced } from "./load/Paced.ts"
 import { peerLatency } from "./load/PeerLatency.ts"
 import { storeGrowth } from "./load/StoreGrowth.ts"
+import { uploads } from "./load/Uploads.ts"
 import { openStreams } from "./load/OpenStreams.ts"
 import { startTimes } from "./load/StartTimes.ts"
 import { runWindow, warmUp } from "./load/LoadWindow.ts"
@@ -30,6 +31,8 @@ const usage = `pnpm bench [options]
                             and whether a replay gives the bytes that were streamed
   --paced N                 instead of all this, measures what a token costs at a model's pace, 50 a second on 20, 100 and 300 streams, N times in turns
   --rate N                  plans a second of the soak (80 % of what is measured first), or parked plans that are answered a second (100)
+  --uploads N               instead of all this, sends so many files of 32 MiB at once, such as 50, beside 100 streams on Postgres, and says what
+                            memory they take, and how much later the streams are
   --parked                  instead of all this, says what plans cost that wait, and how fast they are woken, on Postgres
   --parked-plans N          how many of them there are (1000000)
   --events N                events of the Postgres store that has grown, 20 of each plan, such as 200000000 for 10,000,000 plans (0: left out)
@@ -49,6 +52,7 @@ const { values } = parseArgs({
     kept: { type: "string" },
     paced: { type: "string" },
     rate: { type: "string" },
+    uploads: { type: "string" },
     parked: { type: "boolean", default: false },
     "parked-plans": { type: "string", default: "1000000" },
     help: { type: "boolean", default: false }
@@ -116,6 +120,16 @@ if (values.paced !== undefined) {
   await provider[Symbol.asyncDispose]()
   console.log(text)
   process.exit()
+}
+
+if (values.uploads !== undefined) {
+  const files = Number(values.uploads)
+  if (!Number.isInteger(files) || files < 1) throw new Error("--uploads: expected an integer from 1 on")
+  const provider = await start(new URL("./server/ProviderServer.ts", import.meta.url))
+  const { isFine, text } = await uploads(files, environmentOf(provider), say)
+  await provider[Symbol.asyncDispose]()
+  console.log(text)
+  process.exit(isFine ? 0 : 1)
 }
 
 if (values.parked) {
