@@ -6,10 +6,12 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
 import type { ApprovalRules } from "../config/PlansConfig.ts"
 import type { InboxStore, Settlement } from "../store/InboxStore.ts"
+import * as GivenRecord from "../record/GivenRecord.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { EffectClaim, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import * as ApprovalRule from "./ApprovalRule.ts"
 import * as CallEffect from "./CallEffect.ts"
+import { CallTurns } from "./CallPlaces.ts"
 import { isOwn } from "./DeclaredTools.ts"
 import type { Wait } from "./PlanInbox.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -167,8 +169,10 @@ export const make = (parts: Parts) =>
     }
     const doubted = before?.task_id ?? markOf(wait?.mark)
     const waiting = Effect.gen(function* () {
+      if (why !== undefined) yield* (yield* CallTurns).await(task_id)
       yield* journal.keepUp
       const settlement = yield* run.inbox.wait(request(run, call, why, before, yield* Clock.currentTimeMillis))
+      GivenRecord.keep(journal, settlement)
       tell(run, settlement, doubted)
       // Before the call starts: a process that dies in between has certainly not made it.
       yield* journal.flush

@@ -4,6 +4,7 @@ import type { ToolEffect } from "@bowline/domain/tool/TaskState"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Duration, Effect, Option, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
+import type { ClaimRecord } from "../record/BeginRecord.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import type { EffectClaim, EffectEnd, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -133,6 +134,18 @@ const askPeer = Effect.fnUntraced(function* (
   return end !== undefined && endOf(end, true) !== "unknown" ? end : undefined
 })
 
+/** Keeps which other call had the effect of this one: what follows depends on it. */
+const record = (
+  { given: { journal } }: PlanRun,
+  { part: { task_id } }: { readonly part: Ready["part"] },
+  before: ClaimRecord["before"],
+  claim: EffectClaim,
+  told?: ToolResult
+): void => {
+  const kept: ClaimRecord = { type: "claim", task_id, before, claim, ...(told !== undefined && { told }) }
+  journal.record(kept)
+}
+
 /** What is to be known before a call: an earlier one of which nobody knows whether it has done the same, or what that has returned by its peer's word. */
 interface Doubt {
   readonly before?: EffectClaim
@@ -152,6 +165,7 @@ export const doubtOf = Effect.fnUntraced(function* (
   const claim = Option.getOrUndefined(yield* retryWhileAway(store.claimOf(caller, keyedCall.effectKey)))
   if (claim?.state !== "unknown") return {}
   const end = yield* run.stages.within("tool")(askPeer(call, claim, limit))
+  record(run, call, "approval", claim, end)
   if (end === undefined) return { before: claim }
   const state = endOf(end, true)
   journal.append([{ _tag: "EffectEnded", task_id: claim.task_id, state }], [])
@@ -190,6 +204,10 @@ export const settle = Effect.fnUntraced(function* (
   for (;;) {
     const claim = Option.getOrUndefined(yield* retryWhileAway(store.claimOf(caller, key)))
     if (claim?.task_id === part.task_id) return undefined
+    const isLate = claim?.state === "running" && (yield* Clock.currentTimeMillis) >= end
+    if (claim?.state === "done" || claim?.state === "unknown" || (claim !== undefined && isLate)) {
+      record(run, call, "call", claim)
+    }
     if (claim?.state === "done") return repeated(claim)
     if (claim?.state === "unknown") {
       const message = `The call was not made: ${whyUnknown(claim)}`

@@ -1,4 +1,5 @@
-import { Effect, Fiber, Option, Semaphore } from "effect"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { Context, Effect, Fiber, Option, Semaphore } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
 
 /** The place of a call among those that run at once. */
@@ -6,6 +7,21 @@ export interface Place {
   /** Leaves the place to another call for as long as the effect runs, and then waits for one. */
   readonly leave: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
+
+/** When each of the calls of a step goes on. */
+interface Turns {
+  /** A step is about to make these calls, in this order. */
+  readonly expect: (calls: ReadonlyArray<TaskId>) => void
+  /** All that is done for this call. */
+  readonly within: <A, E, R>(call: TaskId, make: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Waits until it is the turn of this call to show what readers see of it next: that its approval is requested, that it starts, or what it gives. */
+  readonly await: (call: TaskId) => Effect.Effect<void>
+}
+
+/** Each call goes on as soon as it can, so chance decides which of two comes first. A replay gives them the order on record. */
+export const CallTurns = Context.Reference<Turns>("@bowline/runtime/planner/CallTurns", {
+  defaultValue: () => ({ expect: () => {}, within: (_call, make) => make, await: () => Effect.void })
+})
 
 /** How many calls of a step run at once. Those that wait for somebody do not count. */
 export class Places {

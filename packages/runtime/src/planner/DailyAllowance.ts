@@ -1,7 +1,8 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, DateTime, Effect } from "effect"
-import type { PlansConfig } from "../config/PlansConfig.ts"
+import type { DailyBudget, PlansConfig } from "../config/PlansConfig.ts"
+import type { AllowanceRecord } from "../record/BeginRecord.ts"
 import type { PlanStore, Spent } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { PlannerError } from "./PlannerError.ts"
@@ -25,8 +26,6 @@ const unlimited: Allowance = {
   mostUsd: Infinity
 }
 
-type Budget = NonNullable<ReturnType<PlansConfig["Service"]["budgetOf"]>>
-
 /** What may be used up, of which time, and the names of what is told of it. */
 const limits = [
   ["tokens", "day", "tokens", "tokens_used", "tokens_per_day"],
@@ -35,7 +34,7 @@ const limits = [
 ] as const
 
 /** Why a plan may not begin, if its caller has nothing left. */
-export const refusal = (caller: string, budget: Budget, spent: Spent, now: number): PlannerError | undefined => {
+export const refusal = (caller: string, budget: DailyBudget, spent: Spent, now: number): PlannerError | undefined => {
   for (const [key, time, what, usedName, limitName] of limits) {
     const [used, most = Infinity] = [spent[key], budget[key]]
     if (used < most) continue
@@ -78,6 +77,8 @@ export const make = ({ budgetOf }: PlansConfig["Service"], store: PlanStore["Ser
     if (budget === undefined) return unlimited
     yield* journal.flush
     const spent = yield* retryWhileAway(store.spent(caller, fromMillis(now).slice(0, 10)))
+    const record: AllowanceRecord = { type: "allowance", budget, spent }
+    journal.record(record)
     const refused = run.progress.steps === 0 ? refusal(caller, budget, spent, now) : undefined
     if (refused !== undefined) return yield* refused
     const { cost_usd = Infinity, month_cost_usd = Infinity, tokens, tool_calls } = budget

@@ -7,6 +7,7 @@ import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../remote/PeerClient.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
+import * as GivenRecord from "../record/GivenRecord.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import { expired, expiredUnsent } from "../tool/ClientTools.ts"
 import type { AgentDid, CallQuestion, NeededAccount, Tool, ToolResult } from "../tool/Tool.ts"
@@ -15,7 +16,7 @@ import type { EffectEnd, PlanChange, PlanStore } from "../store/PlanStore.ts"
 import type { Settlement } from "../store/InboxStore.ts"
 import { CallFiles, type ShownEvent, type StoredResult } from "./CallFiles.ts"
 import * as AccountWaits from "./AccountWaits.ts"
-import { CallTime, type Place, Places } from "./CallPlaces.ts"
+import { CallTime, CallTurns, type Place, Places } from "./CallPlaces.ts"
 import * as CallEffect from "./CallEffect.ts"
 import * as Resumption from "./Resumption.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -125,6 +126,7 @@ class StepCalls {
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
     const prepared = yield* this.#withFiles(yield* this.#options.admit(run, call))
+    yield* (yield* CallTurns).await(call.part.task_id)
     const made = run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
     const isOfClient = prepared._tag !== "Refused" && prepared.tool.kind === "client"
     const result = yield* isOfClient && this.#turns !== undefined ? this.#turns.withPermit(made) : made
@@ -207,7 +209,10 @@ class StepCalls {
     const limit = this.#limitOf(tool)
     const waited = CallEffect.settle(this.#options.store, this.#run, prepared, limit - ((yield* Monotonic.now) - since))
     const settled = yield* prepared.effectKey === undefined ? Effect.undefined : place.leave(waited)
-    if (settled !== undefined) return this.#answer(prepared, did, settled, yield* Clock.currentTimeMillis)
+    if (settled !== undefined) {
+      yield* (yield* CallTurns).await(part.task_id)
+      return this.#answer(prepared, did, settled, yield* Clock.currentTimeMillis)
+    }
     if (given.isOverdue()) {
       // Another process may have the plan by now, and somebody may have been told that the call was not made: only a write says so.
       given.journal.append([this.#run.progressed("tool")], [])
@@ -265,6 +270,7 @@ class StepCalls {
       Option.getOrElse(() => timedOut(tool, limit, true))
     )
     const ended = yield* ToolSpan.observe(ending, { tool, input, taskId: part.task_id })
+    yield* (yield* CallTurns).await(part.task_id)
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
     if (!hasArtifact && ended.content !== "" && ended.content !== ended.error?.message) {
       const artifact = { content: ended.content, mediaType: "text/plain", verified: ended.verified }
@@ -336,6 +342,7 @@ class StepCalls {
           Effect.onInterrupt(() => Effect.sync(() => isHeld && journal.append([{ _tag: "WaitEnded", task_id }], [])))
         )
       run.tasks.pause(task_id, false)
+      if (kind === "answer") GivenRecord.keep(journal, settlement)
       if (kind === "result") {
         results.set(task_id, settlement)
         return settlement
@@ -412,5 +419,9 @@ export const runAll = (
   options: Options
 ): Effect.Effect<ReadonlyArray<Answer>, StorageError> => {
   const step = new StepCalls(run, options)
-  return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency: "unbounded" })
+  return Effect.flatMap(CallTurns, (turns) => {
+    turns.expect(calls.map(({ part }) => part.task_id))
+    const make = (call: Prepared) => turns.within(call.part.task_id, step.make(call))
+    return Effect.forEach(calls, make, { concurrency: "unbounded" })
+  })
 }

@@ -1,4 +1,8 @@
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import manifest from "../../package.json" with { type: "json" }
+import type { DailyBudget } from "../config/PlansConfig.ts"
+import type { EffectClaim, Spent } from "../store/PlanStore.ts"
+import type { ToolResult } from "../tool/Tool.ts"
 import type { SessionSummary } from "../store/SessionStore.ts"
 
 /** The version that runs plans: all packages have the same one. */
@@ -26,4 +30,20 @@ export interface BeginRecord {
 export interface SourcesRecord {
   readonly type: "sources"
   readonly sources: Readonly<Record<string, Source>>
+}
+
+/** What the plan's caller might use up, and had used up, as a step looked at it. */
+export interface AllowanceRecord {
+  readonly type: "allowance"
+  readonly budget: DailyBudget
+  readonly spent: Spent
+}
+
+/** Another call had the effect of this one as this one was to be approved, or made; and what the peer of that one has `told` of it. */
+export interface ClaimRecord {
+  readonly type: "claim"
+  readonly task_id: TaskId
+  readonly before: "approval" | "call"
+  readonly claim: EffectClaim
+  readonly told?: ToolResult
 }

@@ -12,7 +12,8 @@ import type { Page, PageRequest } from "../store/Page.ts"
 import type { PlanStore, Recorded, RecordedCall } from "../store/PlanStore.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { AttemptRecord } from "./AttemptRecord.ts"
-import { type BeginRecord, type SourcesRecord, version } from "./BeginRecord.ts"
+import { type AllowanceRecord, type BeginRecord, type ClaimRecord, type SourcesRecord, version } from "./BeginRecord.ts"
+import type { GivenRecord } from "./GivenRecord.ts"
 
 /** The version of the format. Another meaning of a line has another one; new lines and new fields have not. */
 export const schema = 1
@@ -28,6 +29,9 @@ export type Line =
   | BeginRecord
   | SourcesRecord
   | AttemptRecord
+  | AllowanceRecord
+  | ClaimRecord
+  | GivenRecord
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
@@ -54,11 +58,15 @@ const decodeRecord = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Array(Schema.Record(Schema.String, Schema.Json)))
 )
 
-type Recording = BeginRecord | SourcesRecord | AttemptRecord
+type Recording = BeginRecord | SourcesRecord | AttemptRecord | AllowanceRecord | ClaimRecord | GivenRecord
+
+const recordings = ["begin", "sources", "attempt", "allowance", "claim", "given"] as const satisfies ReadonlyArray<
+  Recording["type"]
+>
 
 /** What this version has written is what it reads: the line has the type that its writer gave it. */
 const isRecording = (record: object): record is Recording =>
-  "type" in record && ["begin", "sources", "attempt"].some((type) => type === record.type)
+  "type" in record && recordings.some((type) => type === record.type)
 
 /** What was recorded with a row. What another version has recorded besides is left out. */
 export const recordsOf = ({ record }: EventRow): ReadonlyArray<Recording> =>
@@ -110,7 +118,7 @@ export const linesOf = Effect.fnUntraced(function* (
   const begin = records.find((record) => record.type === "begin")
   const digests = records.flatMap((record): ReadonlyArray<string> => {
     if (record.type === "begin") return [record.environment]
-    if (record.type === "attempt") return []
+    if (record.type !== "sources") return []
     return Object.values(record.sources).flatMap((source) => ("digest" in source ? source.digest : []))
   })
   const texts = yield* store.keptTexts([...new Set(digests)])

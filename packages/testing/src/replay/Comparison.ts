@@ -29,26 +29,34 @@ const aboutTokens = /(?<=\babout )\d+(?= tokens\b)/g
 const ids = new Set(["task_id", "entry_id", "repeat_of", "moved_to"])
 const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
 
-/** Somebody cancels at any instant: what the plan did then is chance. */
-const cancelled = ({ data, event }: ReplayedFrame): ReplayedFrame =>
-  event === "error" && data["reason"] === "cancelled"
-    ? { event, data: { ...data, message: "", stage: null } }
-    : { event, data }
+/**
+ * Somebody aborts a plan at any instant: what it did then is chance. Who it was is no matter of the planner, but for a deadline that has passed `byTime`.
+ */
+const aborted = ({ data, event }: ReplayedFrame, byTime: boolean): ReplayedFrame => {
+  if (event !== "error" || typeof data["reason"] !== "string") return { event, data }
+  const reason = byTime && data["reason"] === "deadline" ? "deadline" : "aborted"
+  return { event, data: { ...data, code: "aborted", message: "", stage: null, data: null, reason, retryable: false } }
+}
+
+/** What a model or a tool has written: its fields are its own, whatever they are called. */
+const foreign = new Set(["input", "content"])
 
 /** Frames of one run, without what no other run repeats. */
 class Shown {
   readonly #ordinals = new Map<string, number>()
 
-  of(value: unknown, key = ""): unknown {
+  of(value: unknown, key = "", isForeign = false): unknown {
     if (typeof value === "string")
-      return ids.has(key) ? this.#ordinalOf(value) : value.replaceAll(uuid, "#").replaceAll(aboutTokens, "#")
-    if (Array.isArray(value)) return value.map((one) => this.of(one, key))
+      return ids.has(key) && !isForeign
+        ? this.#ordinalOf(value)
+        : value.replaceAll(uuid, "#").replaceAll(aboutTokens, "#")
+    if (Array.isArray(value)) return value.map((one) => this.of(one, key, isForeign))
     if (typeof value !== "object" || value === null) return value
     return Object.fromEntries(
       Object.entries(value)
-        .filter(([name]) => !ofRun.has(name))
+        .filter(([name]) => isForeign || !ofRun.has(name))
         .sort(([a], [b]) => (a < b ? -1 : 1))
-        .map(([name, one]) => [name, this.of(one, name)])
+        .map(([name, one]) => [name, this.of(one, name, isForeign || foreign.has(name))])
     )
   }
 
@@ -63,7 +71,47 @@ const stepOf = (frames: ReadonlyArray<ReplayedFrame>): number =>
   frames.reduce((last, { data: { step } }) => (typeof step === "number" ? Math.max(last, step) : last), 0)
 
 /** A plan that runs again alone waits for no other one. */
-export const isComparable = ({ event }: { readonly event: string }): boolean => event !== "queued"
+const isComparable = ({ event }: { readonly event: string }): boolean => event !== "queued"
+
+const idIn = ({ data }: RecordedFrame, name: "entry_id" | "task_id"): unknown =>
+  name in data ? Object.entries(data).find(([key]) => key === name)?.[1] : undefined
+
+/** What the planner tells without waiting for anybody, in front of a step. */
+const between = new Set(["usage", "notice", "compaction", "inbox.accepted", "inbox.taken"])
+
+/**
+ * The frames in an order in which the same can happen again. A text that was heard between the end of the last call and the next step has come at an instant that
+ * no frame tells: one that this step has taken stands in front of that end here, and another one behind the beginning of the step.
+ */
+const inOrder = (frames: ReadonlyArray<RecordedFrame>): ReadonlyArray<RecordedFrame> => {
+  const ordered = [...frames]
+  for (const text of frames.filter(({ event }) => event === "inbox.accepted")) {
+    const from = ordered.indexOf(text)
+    const isTaken = ({ event, ...frame }: RecordedFrame) =>
+      event === "inbox.taken" && idIn({ event, ...frame }, "entry_id") === idIn(text, "entry_id")
+    const taken = ordered.findIndex(isTaken)
+    const next = ordered.findIndex(({ event }, index) => index > from && !between.has(event))
+    if (ordered[next]?.event === "step" && (taken < 0 || taken > next)) {
+      ordered.splice(from, 1)
+      ordered.splice(next, 0, text)
+      continue
+    }
+    if (taken < 0 || ordered.slice(from, taken).some(({ event }) => event !== "inbox.accepted")) continue
+    let to = from
+    while (ordered[to - 1]?.event === "inbox.accepted") to--
+    const last = ordered[to - 1]
+    if (last?.event !== "task.finished") continue
+    const ofLast = idIn(last, "task_id")
+    while (to > 0 && ["task.finished", "task.artifact"].includes(ordered[to - 1]?.event ?? "")) {
+      const before = ordered[to - 1]
+      if (before === undefined || idIn(before, "task_id") !== ofLast) break
+      to--
+    }
+    ordered.splice(from, 1)
+    ordered.splice(to, 0, text)
+  }
+  return ordered
+}
 
 /** Compares the frames of a run, one after the other, with the recorded ones, and says how far it has come. */
 export class Comparison {
@@ -77,8 +125,11 @@ export class Comparison {
   readonly #tasks = new Map<string, string>()
   readonly #recordedTasks = new Map<string, string>()
 
-  constructor({ frames }: PlanRecording) {
-    this.expected = frames.filter(isComparable)
+  readonly #isByTime: boolean
+
+  constructor({ frames }: PlanRecording, isByTime = true) {
+    this.#isByTime = isByTime
+    this.expected = inOrder(frames.filter(isComparable))
   }
 
   get isOver(): boolean {
@@ -90,8 +141,10 @@ export class Comparison {
     const expected = this.expected[this.came.length]
     this.came.push(frame)
     const [recorded, came] = [
-      expected === undefined ? null : this.#recorded.of(cancelled({ ...expected, data: { ...expected.data } })),
-      this.#replayed.of(cancelled(frame))
+      expected === undefined
+        ? null
+        : this.#recorded.of(aborted({ ...expected, data: { ...expected.data } }, this.#isByTime)),
+      this.#replayed.of(aborted(frame, true))
     ]
     if (JSON.stringify(recorded) !== JSON.stringify(came)) this.differ(frame.event, recorded, came)
     else if (expected !== undefined) this.#know(expected, frame)
@@ -103,14 +156,26 @@ export class Comparison {
     for (const look of this.#waiters) look()
   }
 
-  /** Waits until there is a difference. */
-  readonly differs: Effect.Effect<void> = Effect.callback((resume) => {
+  /** Waits until there is a difference, or all has come. */
+  readonly over: Effect.Effect<void> = Effect.callback((resume) => {
     const look = () => {
-      if (this.difference !== undefined) resume(Effect.void)
+      if (this.isOver) resume(Effect.void)
     }
     this.#waiters.add(look)
     look()
   })
+
+  /** The recorded id of a call of this run, if it is a call on record. */
+  recordedIdOf(task_id: string): string | undefined {
+    return this.#recordedTasks.get(task_id)
+  }
+
+  /** The call has this id in this run. */
+  know(recorded: string, task_id: string): void {
+    this.#tasks.set(recorded, task_id)
+    this.#recordedTasks.set(task_id, recorded)
+    for (const look of this.#waiters) look()
+  }
 
   /** The recorded id of a call of this run. */
   recordedTask(task_id: string): Effect.Effect<string> {
@@ -134,8 +199,7 @@ export class Comparison {
     const recorded = "task_id" in expected.data ? expected.data.task_id : undefined
     const { task_id } = data
     if (typeof recorded !== "string" || typeof task_id !== "string") return
-    this.#tasks.set(recorded, task_id)
-    this.#recordedTasks.set(task_id, recorded)
+    this.know(recorded, task_id)
   }
 
   #until(isReached: () => boolean): Effect.Effect<void> {

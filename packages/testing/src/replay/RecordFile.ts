@@ -30,6 +30,10 @@ export interface PlanRecording {
   readonly attempts: ReadonlyArray<RecordedAttempt>
   readonly frames: ReadonlyArray<RecordedFrame>
   readonly calls: ReadonlyArray<RecordedCall>
+  readonly allowances: ReadonlyArray<Of<"allowance">>
+  readonly claims: ReadonlyArray<Of<"claim">>
+  readonly givens: ReadonlyArray<Of<"given">>
+  readonly entries: ReadonlyArray<Of<"entry">["entry"]>
 }
 
 const isLine = (value: unknown): value is Line =>
@@ -59,7 +63,11 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
     sources: of("sources"),
     attempts: of("attempt"),
     frames: of("frame"),
-    calls: of("call")
+    calls: of("call"),
+    allowances: of("allowance"),
+    claims: of("claim"),
+    givens: of("given"),
+    entries: of("entry").map(({ entry }) => entry)
   }
 }
 

@@ -1,22 +1,10 @@
-import type { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
-import { TaskId } from "@bowline/domain/tool/TaskState"
-import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
-import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
-import { Inbox } from "@bowline/runtime/plan/Inbox"
-import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlannerText } from "@bowline/runtime/prompt/PlannerText"
-import * as Recipes from "@bowline/runtime/prompt/Recipes"
-import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
-import { pageOf } from "@bowline/runtime/unstable/store/EventRow"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Cause, Duration, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
+import { Cause, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
 import { Loop } from "../simulation/process/Loop.ts"
 import { Process } from "../simulation/process/Process.ts"
 import * as RealWorld from "../simulation/process/RealWorld.ts"
@@ -24,9 +12,12 @@ import { SeededRandom } from "../simulation/scenario/SeededRandom.ts"
 import * as Given from "../store/Given.ts"
 import { Comparison, type Difference } from "./Comparison.ts"
 import { type Answers, differenceIn } from "./ToolAnswers.ts"
-import { forkedFrom, toldTo } from "./RecordedFork.ts"
-import * as RecordedWorld from "./RecordedWorld.ts"
-import { type PlanRecording, read, written } from "./RecordFile.ts"
+import { RecordedCallers } from "./RecordedCallers.ts"
+import { toldTo } from "./RecordedFork.ts"
+import { graphOf, listOf, withoutAuth } from "./RecordedGraph.ts"
+import { ReplayedPlan } from "./RecordedStore.ts"
+import { fieldsOf } from "./RecordedWorld.ts"
+import { type PlanRecording, read } from "./RecordFile.ts"
 
 export type { Answers, Difference, PlanRecording }
 export { read }
@@ -37,13 +28,13 @@ export type Replayed =
   | ({ readonly _tag: "Different" } & Difference)
   | { readonly _tag: "Impossible"; readonly why: string }
 
-const { fieldsOf } = RecordedWorld
-
 /** What a record does not have that this plan depended on; undefined if it can be run again. */
 const obstacleOf = ({
   begins,
   calls,
+  claims,
   frames,
+  givens,
   messages,
   ofEdge,
   plan,
@@ -59,17 +50,28 @@ const obstacleOf = ({
   )
   const [begin] = begins
   const end = frames.findLast(({ event }) => event === "final" || event === "error")
-  if (begin === undefined) return `the version that has run it kept no record of it (exported by ${version})`
-  if (!texts.has(begin.environment)) return "the settings with which it ran are not in the record"
   if (plan.request === null) return "its request was not stored"
   if (end === undefined) return "it is not over"
+  if (begin === undefined) {
+    const hasBegun = frames.some(({ event }) => event === "plan")
+    return hasBegun ? `the version that has run it kept no record of it (exported by ${version})` : undefined
+  }
+  if (!texts.has(begin.environment)) return "the settings with which it ran are not in the record"
   const woken = frames.filter(({ event }) => event === "woken").length
   if (begins.length - 1 > woken) return "another process has taken it over in the middle"
   if (begin.summary !== undefined && begin.summary.priors.length + (begin.summary.text === null ? 0 : 1) > 1) {
     return "its session had several summaries"
   }
-  if (frames.some(({ data, event }) => event === "waiting" && fieldsOf(data)["kind"] !== "result")) {
-    return "what its peers or servers have asked was answered, and answers are not in the record"
+  const given = new Set(givens.map(({ entry, round }) => `${entry.task_id} ${round}`))
+  const ended = new Map(calls.map(({ state, task_id }): [unknown, string] => [task_id, state]))
+  const isLost = frames.some(({ data, event }) => {
+    const { kind, round, task_id } = fieldsOf(data)
+    if (event !== "waiting" || kind !== "answer" || given.has(`${String(task_id)} ${String(round)}`)) return false
+    return ended.get(task_id) !== "timed-out" && ended.get(task_id) !== "interrupted"
+  })
+  if (isLost) return "what its peers or servers have asked was answered, and this version kept no answers"
+  if (frames.some(({ data, event }) => event === "waiting" && fieldsOf(data)["kind"] === "account")) {
+    return "it waited for an account of its caller, and what was granted there is not on record"
   }
   const isOfOther = calls.some(
     ({ error, task_id }) =>
@@ -78,34 +80,9 @@ const obstacleOf = ({
   const hasFirst = messages.some(({ message_id }) => message_id === begin.history?.first)
   if (begin.history !== null && !hasFirst) return "what stood in its session was reverted since then"
   if (plan.error?.code === "interrupted") return "the process that ran it died"
-  const [said, began] = ["inbox.accepted", "plan"].map((name) => frames.findIndex(({ event }) => event === name))
-  if (said !== undefined && began !== undefined && said >= 0 && said < began) {
-    return "something was said to it while it stood in the queue of its session"
-  }
-  if (isOfOther) return "another plan had the effect of one of its calls"
-  const reason = fieldsOf(end.data)["reason"]
-  if (reason === "shutdown" || reason === "superseded" || reason === "disconnect") {
-    return `it was aborted from outside (${reason})`
-  }
+  if (isOfOther && claims.length === 0)
+    return "another plan had the effect of one of its calls, and this version kept no claims"
   return undefined
-}
-
-/** Whether calls side by side were not started in the order in which the model made them: what each of them waited for decided, by chance. */
-const startsOtherwise = ({ attempts, frames }: PlanRecording, step: number): boolean => {
-  const seen = new Set<unknown>()
-  let at = 0
-  const started = frames.flatMap(({ data, event }) => {
-    const { input, task_id, tool, ...fields } = fieldsOf(data)
-    if (event === "step") at = Number(fields["step"])
-    if (at !== step || (event !== "task.started" && event !== "approval.requested") || seen.has(task_id)) return []
-    seen.add(task_id)
-    return [`${String(tool)} ${JSON.stringify(input)}`]
-  })
-  const made = (attempts.findLast((attempt) => attempt.step === step)?.parts ?? []).flatMap((part) =>
-    typeof part === "object" && part._tag === "ToolCall" ? [`${part.name} ${compact(part.arguments)}`] : []
-  )
-  const places = started.map((call) => made.indexOf(call))
-  return places.some((place, index) => index > 0 && place >= 0 && place < Math.max(...places.slice(0, index)))
 }
 
 /** Whether nothing but the tools of a prompt differs, of a plan whose client may bring others with each of its results. */
@@ -113,20 +90,6 @@ const hasOtherTools = ({ calls }: PlanRecording, { came, recorded, what }: Diffe
   what === "prompt" &&
   calls.some(({ kind }) => kind === "client") &&
   JSON.stringify({ ...fieldsOf(came), tools: "" }) === JSON.stringify({ ...fieldsOf(recorded), tools: "" })
-
-const compact = (text: string): string => {
-  try {
-    return JSON.stringify(JSON.parse(text))
-  } catch {
-    return text
-  }
-}
-
-type Fields = Readonly<Record<string, unknown>>
-
-const listOf = (value: unknown): ReadonlyArray<Fields> => (Array.isArray(value) ? value.map(fieldsOf) : [])
-
-const withoutAuth = (named: Fields): Fields => ({ ...named, auth: { type: "none" }, headers: undefined })
 
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
@@ -137,97 +100,6 @@ const requestOf = ({ ofEdge, plan }: PlanRecording) => {
   const servers = listOf(asked["mcp_servers"]).map(withoutAuth)
   return decodeRequest(
     JSON.parse(JSON.stringify({ ...request, ...ofEdge, ...(servers.length > 0 && { mcp_servers: servers }) }))
-  )
-}
-
-const ms = (value: unknown) => (typeof value === "number" ? Duration.millis(value) : undefined)
-
-/** The tools whose calls somebody had to decide about, for this reason. */
-const askedAbout = ({ frames }: PlanRecording, why: string) =>
-  new Set(
-    frames
-      .map(({ data, event }) => ({ event, data: fieldsOf(data) }))
-      .filter(({ data, event }) => event === "approval.requested" && data["why"] === why)
-      .map(({ data }) => String(data["tool"]))
-  )
-
-/** Plans are parked where what is stored outlives the process: here as it was there. A fork finds the plan that it goes on from. */
-const stored = (recording: PlanRecording) => {
-  const other = forkedFrom(recording)
-  return Layer.effect(
-    PlanStore,
-    Effect.map(PlanStore, (store) => ({
-      ...store,
-      isDurable: recording.frames.some(({ event }) => event === "parked"),
-      ...(other !== undefined && {
-        recorded: (owner: typeof other.caller, id: PlanId) =>
-          id === other.plan_id ? Effect.succeed(other.recorded) : store.recorded(owner, id),
-        events: (id: PlanId, after: number, limit: number) =>
-          id === other.plan_id ? Effect.succeed(pageOf(other.rows, after, limit)) : store.events(id, after, limit)
-      })
-    }))
-  )
-}
-
-/** The graph of a gateway, on the record: the planner of this version, stores in memory, and nothing outside. */
-const graphOf = (recording: PlanRecording, comparison: Comparison) => {
-  const environment = fieldsOf(JSON.parse(recording.texts.get(recording.begins[0]?.environment ?? "") ?? "{}"))
-  const settings = fieldsOf(environment["settings"])
-  const models = fieldsOf(settings["models"])
-  const overrides = {
-    exact: new Map(Object.entries(fieldsOf(models["exact"]))),
-    named: new Map(Object.entries(fieldsOf(models["named"])))
-  }
-  const [sensitive, always] = [askedAbout(recording, "sensitive"), askedAbout(recording, "always")]
-  const first = ms(settings["first_token_timeout_ms"])
-  const idle = ms(settings["idle_timeout_ms"])
-  const config: Layer.Layer<PlansConfig> = PlansConfig.layer({
-    model: String(settings["model"]),
-    fallbackModels: written<ReadonlyArray<string>>(settings["fallback_models"]),
-    ...(typeof settings["summary_model"] === "string" && { summaryModel: settings["summary_model"] }),
-    allowsModel: () => true,
-    models: () => written(overrides),
-    contextWindow: Number(settings["context_window"]),
-    ...(first && { firstTokenTimeout: first }),
-    ...(idle && { idleTimeout: idle }),
-    attemptTimeout: ms(settings["attempt_timeout_ms"]) ?? Duration.minutes(30),
-    maxRetries: Number(settings["max_retries"]),
-    retryBase: ms(settings["retry_base_ms"]) ?? Duration.seconds(1),
-    parkAfter: ms(settings["park_after_ms"]),
-    loop: written(settings["loop"]),
-    toolConcurrency: Number(settings["tool_concurrency"]),
-    toolTimeout: ms(settings["tool_timeout_ms"]) ?? Duration.hours(6),
-    declareAtMost: Number(settings["declare_at_most"]),
-    approvals: { isAlways: (tool) => always.has(tool), isSensitive: (tool) => sensitive.has(tool) }
-  })
-  const given = fieldsOf(environment["preset"])
-  const preset: Preset = {
-    ...noPreset,
-    name: String(given["name"]),
-    agents: listOf(given["agents"]).map((agent) => written<Agent>(withoutAuth(agent))),
-    servers: listOf(given["servers"]).map(({ address, ...terms }) => ({
-      terms: written(terms),
-      address: String(address),
-      connect: () => RecordedWorld.connectionOf(recording, comparison, String(terms["name"]))
-    })),
-    preferences: fieldsOf(given["preferences"]),
-    instructions: typeof given["instructions"] === "string" ? given["instructions"] : undefined
-  }
-  return Plans.layer.pipe(
-    Layer.provideMerge(CredentialPool.layer),
-    Layer.provideMerge(stored(recording)),
-    Layer.provideMerge(MemoryStore.layer),
-    Layer.provideMerge(RecordedWorld.layer(recording, comparison)),
-    Layer.provideMerge(config),
-    Layer.provide([
-      Layer.succeed(PlannerText, Effect.succeed(String(environment["planner"]))),
-      Recipes.layer(written(environment["recipes"])),
-      Layer.succeed(Presets, new Map([[preset.name, preset]])),
-      Layer.succeed(
-        LocalTools,
-        listOf(environment["tools"]).map((tool) => RecordedWorld.localTool(recording, comparison, tool))
-      )
-    ])
   )
 }
 
@@ -254,74 +126,8 @@ const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: Pl
   return name
 })
 
-/** Says to the plan what was said to it, each time as soon as all in front of it has come. */
-const saying = Effect.fnUntraced(function* (
-  recording: PlanRecording,
-  comparison: Comparison,
-  plan_id: Parameters<Plans["Service"]["cancel"]>[1]
-) {
-  const inbox = yield* Inbox
-  const plans = yield* Plans
-  const { caller } = recording.plan
-  const by = { caller, isAdmin: true }
-  const frames = comparison.expected.map(({ data, event }) => ({ event, data: fieldsOf(data) }))
-  /** What is said to a parked plan wakes it. */
-  const place = (index: number): number => (frames[index - 1]?.event === "woken" ? index - 1 : index)
-  const acts = frames.flatMap(
-    (
-      { data, event },
-      index
-    ): ReadonlyArray<readonly [number, () => Effect.Effect<unknown, { readonly _tag: string }>]> => {
-      if (event === "inbox.accepted") {
-        const taken = frames.findIndex((frame, at) => at > index && frame.event === "inbox.taken")
-        const isUrgent = frames.slice(index, taken).some((frame) => frame.data["reason"] === "steered")
-        const when = isUrgent ? "now" : "boundary"
-        return [
-          [
-            place(index),
-            () => inbox.accept(by, plan_id, { type: "text", text: String(data["text"]), when, else: "ask" })
-          ]
-        ]
-      }
-      const task = String(data["task_id"])
-      const task_id = () => TaskId.make(comparison.replayedTask(task) ?? task)
-      if (event === "approval.resolved" && data["note"] !== "expired") {
-        const { decision, note } = data
-        const given = { decision: written<"approve" | "reject">(decision), ...(typeof note === "string" && { note }) }
-        return [[place(index), () => inbox.decide(by, { plan_id, task_id: task_id() }, given)]]
-      }
-      if (event !== "waiting") return []
-      const end = frames.findIndex(
-        (frame, at) =>
-          at > index &&
-          frame.data["task_id"] === task &&
-          (frame.event === "task.artifact" || frame.event === "task.finished")
-      )
-      const call = recording.calls.find((one) => one.task_id === task)
-      if (end < 0 || call?.result == null || call.state === "timed-out" || call.state === "interrupted") return []
-      const result = { content: call.result, ...(call.state === "failed" && { is_error: true }) }
-      return [[place(end), () => inbox.accept(by, plan_id, { type: "result", task_id: task_id(), ...result })]]
-    }
-  )
-  const last = frames.findLast(({ event }) => event === "error")
-  if (last?.data["reason"] === "cancelled") {
-    const ending = new Set(["task.finished", "usage", "error", "done", "approval.resolved"])
-    const index = frames.findLastIndex(({ event }) => !ending.has(event)) + 1
-    acts.push([place(index), () => plans.cancel(caller, plan_id)])
-  }
-  yield* Effect.forEach(
-    acts,
-    ([index, act]) => Effect.andThen(comparison.before(index), Effect.ignore(Effect.suspend(act))),
-    { concurrency: "unbounded", discard: true }
-  )
-})
-
 /** Compares what the models were asked, as far as the plan has come. */
-const comparePrompts = Effect.fnUntraced(function* (
-  recording: PlanRecording,
-  comparison: Comparison,
-  plan_id: Parameters<Plans["Service"]["cancel"]>[1]
-) {
+const comparePrompts = Effect.fnUntraced(function* (recording: PlanRecording, comparison: Comparison, plan_id: PlanId) {
   const rows = yield* (yield* PlanStore).events(plan_id, 0, 100_000)
   const attempts = rows.flatMap(recordsOf).filter((record) => record.type === "attempt")
   for (const [index, { prompt, step }] of attempts.entries()) {
@@ -334,32 +140,30 @@ const comparePrompts = Effect.fnUntraced(function* (
   }
 })
 
-/** Starts the plan again, and reads it as long as it is the same. */
-const run = Effect.fnUntraced(function* (recording: PlanRecording, comparison: Comparison) {
+/** Starts the plan again, and stays its reader until it is over, or is not the same. */
+const run = Effect.fnUntraced(function* (
+  recording: PlanRecording,
+  comparison: Comparison,
+  replayed: ReplayedPlan,
+  isByTime: boolean
+) {
   const streams = yield* PlanStreams
   const { caller } = recording.plan
   const told = toldTo(recording)
   const name = told === undefined ? yield* seed(recording) : undefined
   const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
+  replayed.isNext = true
   const reading = yield* streams.start({ caller, request, told })
   const { plan_id } = reading
-  yield* Effect.forkScoped(saying(recording, comparison, plan_id))
-  let head = 0
-  const hear = (frames: typeof reading.frames) =>
-    Stream.runForEach(
-      Stream.takeUntil(frames, () => comparison.isOver),
-      (frame) =>
-        Effect.sync(() => {
-          if (typeof frame === "string" || frame.seq <= head) return
-          head = frame.seq
-          comparison.take({ event: frame.event, data: fieldsOf(JSON.parse(frame.payload)) })
-        })
-    )
+  replayed.callers = yield* RecordedCallers.of(recording, comparison, plan_id, isByTime)
+  yield* Effect.forkScoped(replayed.callers.acts)
   const reads = Effect.gen(function* () {
-    yield* hear(reading.frames)
-    while (!comparison.isOver) yield* hear((yield* streams.read(caller, plan_id, head)).frames)
+    yield* Stream.runDrain(reading.frames)
+    // It is parked now, or runs again.
+    while (!comparison.isOver) yield* Stream.runDrain((yield* streams.read(caller, plan_id, 0)).frames)
   })
-  yield* Effect.raceFirst(reads, comparison.differs)
+  yield* Effect.forkScoped(reads)
+  yield* comparison.over
   yield* comparePrompts(recording, comparison, plan_id)
 }, Effect.scoped)
 
@@ -389,33 +193,27 @@ export const replay = async (
   recording: PlanRecording,
   { answers = {} }: { readonly answers?: Answers | undefined } = {}
 ): Promise<Replayed> => {
-  const replayed = await replayAlone(recording)
+  const isByTime = recording.plan.error?.reason === "deadline"
+  const first = await replayAlone(recording)
+  // A deadline that passes while something else happens ends the plan at an instant that only its frames tell.
+  const replayed = isByTime && first._tag === "Different" ? await replayAlone(recording, false) : first
   if (replayed._tag === "Impossible") return replayed
-  if (replayed._tag === "Different" && startsOtherwise(recording, replayed.step)) {
-    return {
-      _tag: "Impossible",
-      why: `calls of step ${replayed.step} started in another order than the model made them`
-    }
-  }
   if (replayed._tag === "Different" && hasOtherTools(recording, replayed)) {
     return { _tag: "Impossible", why: "its client has given other tools with a result, and they are not in the record" }
-  }
-  if (replayed._tag === "Different" && recording.plan.error?.reason === "deadline") {
-    return { _tag: "Impossible", why: "its deadline has passed in the middle of something, and no frame tells when" }
   }
   const answered = await differenceIn(recording, answers)
   if (answered === undefined || (replayed._tag === "Different" && replayed.step < answered.step)) return replayed
   return { _tag: "Different", ...answered }
 }
 
-const replayAlone = async (recording: PlanRecording): Promise<Replayed> => {
+const replayAlone = async (recording: PlanRecording, isByTime = true): Promise<Replayed> => {
   const why = obstacleOf(recording)
   if (why !== undefined) return { _tag: "Impossible", why }
   await (tokenizer ??= Promise.all([
     import("gpt-tokenizer/bpeRanks/o200k_base"),
     import("gpt-tokenizer/encoding/o200k_base")
   ]))
-  const comparison = new Comparison(recording)
+  const comparison = new Comparison(recording, isByTime)
   const random = new SeededRandom(recording.plan.plan_id)
   const loop = new Loop(random.of("order"))
   const process = new Process("replay", loop, random.of("process"), () => undefined)
@@ -425,8 +223,9 @@ const replayAlone = async (recording: PlanRecording): Promise<Replayed> => {
   try {
     const scope = Scope.makeUnsafe()
     const whole = Effect.gen(function* () {
-      const context = yield* Layer.buildWithScope(graphOf(recording, comparison), scope)
-      yield* Effect.provideContext(run(recording, comparison), context)
+      const replayed = new ReplayedPlan(recording, comparison)
+      const context = yield* Layer.buildWithScope(graphOf(recording, comparison, replayed, isByTime), scope)
+      yield* Effect.provideContext(run(recording, comparison, replayed, isByTime), context)
     })
     process.fork(
       Effect.map(Effect.exit(whole), (ended) => {

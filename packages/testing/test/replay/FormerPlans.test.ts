@@ -16,8 +16,11 @@ const differing = async (recordings: ReadonlyArray<PlanRecording>): Promise<Read
   return lines
 }
 
-const seeds = Number(process.env["BOWLINE_REPLAY_SEEDS"] ?? 6)
+/** In these, plans have budgets, answer peers, repeat effects, are parked, aborted and said several things at once, and start calls in other orders. */
+const chosen = [9, 30, 43, 49, 60, 78]
+const given = process.env["BOWLINE_REPLAY_SEEDS"]
 const first = Number(process.env["BOWLINE_SEED"] ?? 1)
+const seeds = given === undefined ? chosen : Array.from({ length: Number(given) }, (_, index) => first + index)
 
 describe("a plan on record", () => {
   it.each(readdirSync(folder))(
@@ -33,20 +36,20 @@ describe("a plan on record", () => {
   )
 
   it(
-    `runs as it ran in the simulation, whatever happened there (${seeds} seeds)`,
+    `runs as it ran in the simulation, whatever happened there (${seeds.length} seeds)`,
     { timeout: 36_000_000 },
     async () => {
       let plans = 0
       const lines: Array<string> = []
-      for (let seed = first; seed < first + seeds; seed++) {
+      for (const seed of seeds) {
         const run = await simulate({ seed })
         const recordings = run.records().flatMap((text) => read(Buffer.from(text)))
         plans += recordings.length
         lines.push(...(await differing(recordings)).map((line) => `seed ${seed}, ${line}`))
       }
-      // Of many seeds a few depend on what is not on record, such as the order of two texts that were said at once.
-      assert.isAtMost(lines.length, Math.floor(plans * 0.05), lines.join("\n"))
-      if (seeds <= 6) assert.isEmpty(lines, lines.join("\n"))
+      // Of many seeds a few depend on what is not on record, such as the instant of a wait that is over.
+      assert.isAtMost(lines.length, Math.floor(plans * 0.03), lines.join("\n"))
+      if (given === undefined) assert.isEmpty(lines, lines.join("\n"))
     }
   )
 })

@@ -115,6 +115,17 @@ const kinds: Readonly<Record<string, Kind>> = {
     script: [[say("A bowline.")]],
     asked: { question: "Which?", instructions: "Be brief.", sampling: { temperature: 0.5 } }
   },
+  "has nothing left of the budget of its day": {
+    script: after(2, [callTool("look", { at: "far" }), callTool("look", { at: "near" })], [say("Seen.")]),
+    asked: { question: "Look!" },
+    config: { budgetOf: () => ({ tokens: 1_000_000, tool_calls: 1 }) }
+  },
+  "is approved with other arguments": {
+    script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
+    asked: { question: "Look!", preferences: { approval: "always" } },
+    at: "approval.requested",
+    says: (task_id) => ({ type: "decision", task_id, decision: "approve", input: { at: "near" } })
+  },
   "goes on in a session": {
     script: (asked) => [say(`You asked ${question(asked)}`)],
     asked: { question: "And then?", session_id: "s" },
@@ -278,6 +289,40 @@ describe("a plan that is run again", () => {
       const ended = yield* replayed({ ...retrying, frames })
       assert(ended._tag === "Different")
       assert.strictEqual(ended.what, "final")
+    })
+  )
+
+  it.effect("starts calls side by side in the order on record, and makes those that the model has made", () =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kindOf("calls tools side by side"))
+      const starts = recording.frames.flatMap(({ event }, index) => (event === "task.started" ? [index] : []))
+      const [first = 0, second = 0] = starts
+      assert.lengthOf(starts, 2)
+      const swapped = recording.frames.with(first, recording.frames[second] ?? assert.fail())
+      const frames = swapped.with(second, recording.frames[first] ?? assert.fail())
+      assert.deepStrictEqual(yield* replayed({ ...recording, frames }), { _tag: "Same" })
+
+      const attempts = recording.attempts.map((attempt) => ({
+        ...attempt,
+        parts: attempt.parts.map((part) =>
+          typeof part !== "number" && part._tag === "ToolCall"
+            ? { ...part, arguments: part.arguments.replace(/slow|fast/, (at) => (at === "slow" ? "fast" : "slow")) }
+            : part
+        )
+      }))
+      const reversed = yield* replayed({ ...recording, attempts })
+      assert(reversed._tag === "Different")
+      assert.deepStrictEqual([reversed.step, reversed.what], [1, "task.started"])
+    })
+  )
+
+  it.effect("depends on what is on record of its caller's budget", () =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kindOf("has nothing left of the budget of its day"))
+      assert.isNotEmpty(recording.allowances)
+      const lost = yield* replayed({ ...recording, allowances: [] })
+      assert(lost._tag === "Different")
+      assert.deepStrictEqual([lost.step, lost.what], [1, "call"])
     })
   )
 

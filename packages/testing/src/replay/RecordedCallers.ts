@@ -1,0 +1,174 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { Effect, Struct } from "effect"
+import type { Comparison } from "./Comparison.ts"
+import { abortIn, fieldsOf } from "./RecordedWorld.ts"
+import { type PlanRecording, written } from "./RecordFile.ts"
+
+/** What somebody outside has done to the plan: as soon as so many frames have come. */
+interface Act {
+  place: number
+  /** The frame from which on it could be done, if it settles what a call waits for. */
+  readonly from: number
+  readonly isText: boolean
+  readonly isAbort: boolean
+  readonly does: Effect.Effect<unknown, { readonly _tag: string }>
+  isDone: boolean
+}
+
+/** The callers of the plan on record: they say what they said, each time as soon as all in front of it has come. */
+export class RecordedCallers {
+  readonly #acts: ReadonlyArray<Act>
+  readonly #comparison: Comparison
+
+  private constructor(acts: ReadonlyArray<Act>, comparison: Comparison) {
+    this.#acts = acts
+    this.#comparison = comparison
+  }
+
+  static readonly of = Effect.fnUntraced(function* (
+    recording: PlanRecording,
+    comparison: Comparison,
+    plan_id: PlanId,
+    isByTime: boolean
+  ) {
+    const inbox = yield* Inbox
+    const plans = yield* Plans
+    const { entries } = recording
+    const frames = comparison.expected.map(({ data, event }) => ({ event, data: fieldsOf(data) }))
+    const acts: Array<Act> = []
+    const add = (
+      index: number,
+      does: Act["does"],
+      is: { readonly isText?: true; readonly isAbort?: true; readonly from?: number } = {}
+    ) => acts.push({ place: index, does, from: Infinity, isText: false, isAbort: false, ...is, isDone: false })
+    const replayed = (task: string) => TaskId.make(comparison.replayedTask(task) ?? task)
+    for (const [index, { data, event }] of frames.entries()) {
+      const by = {
+        caller: typeof data["by"] === "string" ? CallerName.make(data["by"]) : recording.plan.caller,
+        isAdmin: true
+      }
+      const task = String(data["task_id"])
+      if (event === "inbox.accepted") {
+        const entry = entries.find(({ entry_id }) => entry_id === data["entry_id"])
+        const when = isUrgent(frames, index) ? "now" : "boundary"
+        const otherwise = entry?.state === "untaken" ? "reject" : "ask"
+        const said = { type: "text" as const, text: String(data["text"]), when, else: otherwise } as const
+        add(index, inbox.accept(by, plan_id, said), { isText: true })
+      }
+      if (event === "approval.resolved" && data["note"] !== "expired") {
+        const { decision, note } = data
+        const given = {
+          decision: written<"approve" | "reject">(decision),
+          ...(typeof note === "string" && { note }),
+          ...givenTo(recording, task)
+        }
+        add(
+          index,
+          Effect.suspend(() => inbox.decide(by, { plan_id, task_id: replayed(task) }, given)),
+          { from: frames.findLastIndex((frame, at) => at < index && frame.data["task_id"] === task) }
+        )
+      }
+      if (event !== "waiting") continue
+      const end = frames.findIndex((frame, at) => at > index && isOfCall(frame, task))
+      if (end < 0) continue
+      const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data["round"])
+      if (entry === undefined) continue
+      add(
+        end,
+        Effect.suspend(() => inbox.accept(by, plan_id, { ...entry, task_id: replayed(task) })),
+        { from: index }
+      )
+    }
+    const abort = abortIn(recording, comparison, isByTime)
+    if (abort !== undefined) {
+      const cancel = plans.cancel(recording.plan.caller, plan_id)
+      // What its provider has reported by then is told: it has to come first.
+      const isAtOnce = frames[abort]?.event !== "usage"
+      add(abort, isAtOnce ? cancel : Effect.delay(cancel, 1), isAtOnce ? { isAbort: true } : {})
+    }
+    for (const [index, { data, event }] of frames.entries()) {
+      if (event !== "woken" || data["because"] !== "entry" || acts.some(({ place }) => place === index)) continue
+      const waking = acts
+        .filter(({ from, place }) => from < index && place > index)
+        .sort((one, other) => one.place - other.place)[0]
+      if (waking !== undefined) waking.place = index
+    }
+    return new RecordedCallers(acts, comparison)
+  })
+
+  /** Does everything, each thing in its place. */
+  get acts(): Effect.Effect<void> {
+    return Effect.forEach(this.#acts, (act) => Effect.andThen(this.#comparison.before(act.place), this.#do(act)), {
+      concurrency: "unbounded",
+      discard: true
+    })
+  }
+
+  /** Aborts the plan, if it was aborted here: before it does anything else. */
+  get abort(): Effect.Effect<void> {
+    const due = this.#acts.filter(
+      ({ isAbort, isDone, place }) => isAbort && !isDone && place <= this.#comparison.came.length
+    )
+    return Effect.forEach(due, (act) => Effect.forkChild(this.#do(act), { startImmediately: true }), { discard: true })
+  }
+
+  /** Says every text that was said in front of the frame with this index. */
+  textsBefore(index: number): Effect.Effect<void> {
+    return Effect.forEach(
+      this.#acts.filter(({ isText, place }) => isText && place < index),
+      (act) => this.#do(act),
+      { discard: true }
+    )
+  }
+
+  #do(act: Act): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      if (act.isDone) return Effect.void
+      act.isDone = true
+      return Effect.ignore(act.does)
+    })
+  }
+}
+
+interface Frame {
+  readonly event: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+/** What comes of a text that interrupts an answer. */
+const ofSteering = new Set(["inbox.accepted", "inbox.taken", "text.retract", "usage"])
+
+/** Whether the text was taken in the middle of a step, at once. Others that were there already are taken with it. */
+const isUrgent = (frames: ReadonlyArray<Frame>, index: number): boolean => {
+  const entry = frames[index]?.data["entry_id"]
+  const taken = frames.findIndex(({ data, event }) => event === "inbox.taken" && data["entry_id"] === entry)
+  const step = frames.findLast(({ event }, at) => at < taken && event === "step")
+  if (step === undefined || frames[taken]?.data["step"] !== step.data["step"]) return false
+  return frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
+}
+
+/** Whether it tells that a call has gone on. */
+const isOfCall = ({ data, event }: Frame, task: string): boolean =>
+  data["task_id"] === task && (event.startsWith("task.") || event === "waiting")
+
+/** What was given for a call of the client's tool, if it was taken. */
+const resultOf = ({ calls }: PlanRecording, task: string) => {
+  const call = calls.find(({ task_id }) => task_id === task)
+  if (call?.result == null || call.state === "timed-out" || call.state === "interrupted") return undefined
+  return { type: "result" as const, content: call.result, ...(call.state === "failed" && { is_error: true }) }
+}
+
+const answerOf = ({ givens }: PlanRecording, task: string, round: unknown) => {
+  const { entry } = givens.find((record) => record.entry.task_id === task && record.round === round) ?? {}
+  return entry?.type === "answer" ? entry : undefined
+}
+
+/** More than the decision that frames tell: other arguments, or that it is to be remembered. */
+const givenTo = ({ givens }: PlanRecording, task: string) => {
+  const entry = givens.map((record) => record.entry).find(({ task_id }) => task_id === task)
+  return entry?.type === "decision" ? Struct.pick(entry, ["input", "remember"]) : {}
+}

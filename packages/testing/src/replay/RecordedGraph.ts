@@ -1,0 +1,147 @@
+import type { Agent } from "@bowline/domain/peer/Agent"
+import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
+import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlannerText } from "@bowline/runtime/prompt/PlannerText"
+import * as Recipes from "@bowline/runtime/prompt/Recipes"
+import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import { noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
+import { CallTurns } from "@bowline/runtime/unstable/planner/CallPlaces"
+import { Duration, Effect, Layer } from "effect"
+import type { Comparison } from "./Comparison.ts"
+import type { ReplayedPlan } from "./RecordedStore.ts"
+import * as RecordedWorld from "./RecordedWorld.ts"
+import { type PlanRecording, written } from "./RecordFile.ts"
+
+const { CurrentCall, fieldsOf } = RecordedWorld
+
+type Fields = Readonly<Record<string, unknown>>
+
+export const listOf = (value: unknown): ReadonlyArray<Fields> => (Array.isArray(value) ? value.map(fieldsOf) : [])
+
+export const withoutAuth = (named: Fields): Fields => ({ ...named, auth: { type: "none" }, headers: undefined })
+
+const ms = (value: unknown) => (typeof value === "number" ? Duration.millis(value) : undefined)
+
+/** The tools whose calls somebody had to decide about, for this reason. */
+const askedAbout = ({ frames }: PlanRecording, why: string) =>
+  new Set(
+    frames
+      .map(({ data, event }) => ({ event, data: fieldsOf(data) }))
+      .filter(({ data, event }) => event === "approval.requested" && data["why"] === why)
+      .map(({ data }) => String(data["tool"]))
+  )
+
+/** The calls of the plan in the order in which the model made them. Those of a plan that it is a fork of have come with it. */
+const ownCalls = ({ begins: [begin], messages, plan }: PlanRecording): ReadonlyArray<string> => {
+  const told = messages.findIndex(({ message_id }) => message_id === begin?.history?.last)
+  return messages
+    .slice(told + 1)
+    .filter(({ plan_id, role }) => plan_id === plan.plan_id && role === "assistant")
+    .flatMap(({ parts }) => parts.flatMap((part) => (part.type === "tool_call" ? [part.task_id] : [])))
+}
+
+/** Gives calls side by side the order in which they started: what each of them waited for there, nobody waits for here. */
+const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<never> => {
+  const calls = ownCalls(recording)
+  let made = 0
+  return Layer.succeed(CallTurns, {
+    expect: (step) => {
+      for (const task_id of step) {
+        const recorded = comparison.recordedIdOf(task_id) === undefined ? calls[made++] : undefined
+        if (recorded !== undefined) comparison.know(recorded, task_id)
+      }
+    },
+    within: (call, make) => Effect.provideService(make, CurrentCall, call),
+    await: (call) =>
+      Effect.suspend(() => {
+        const recorded = comparison.recordedIdOf(call)
+        if (recorded === undefined) return Effect.void
+        const { came, expected } = comparison
+        const index = expected.findIndex(
+          ({ data }, index) => index >= came.length && fieldsOf(data)["task_id"] === recorded
+        )
+        return index < 0 ? Effect.never : comparison.before(index)
+      })
+  })
+}
+
+/** Of a plan that was over before any process had begun it, no settings are on record: it needs none. */
+const neverBegun = ({ plan }: PlanRecording): Fields => ({
+  settings: { model: plan.model, fallback_models: [], context_window: 200_000, max_retries: 0, tool_concurrency: 1 },
+  planner: "",
+  recipes: [],
+  preset: { name: fieldsOf(plan.request)["preset"] ?? noPreset.name }
+})
+
+/** The graph of a gateway, on the record: the planner of this version, stores in memory, and nothing outside. */
+export const graphOf = (
+  recording: PlanRecording,
+  comparison: Comparison,
+  replayed: ReplayedPlan,
+  isByTime: boolean
+) => {
+  const [begin] = recording.begins
+  const environment =
+    begin === undefined ? neverBegun(recording) : fieldsOf(JSON.parse(recording.texts.get(begin.environment) ?? "{}"))
+  const settings = fieldsOf(environment["settings"])
+  const models = fieldsOf(settings["models"])
+  const overrides = {
+    exact: new Map(Object.entries(fieldsOf(models["exact"]))),
+    named: new Map(Object.entries(fieldsOf(models["named"])))
+  }
+  const [sensitive, always] = [askedAbout(recording, "sensitive"), askedAbout(recording, "always")]
+  const first = ms(settings["first_token_timeout_ms"])
+  const idle = ms(settings["idle_timeout_ms"])
+  const config: Layer.Layer<PlansConfig> = PlansConfig.layer({
+    model: String(settings["model"]),
+    fallbackModels: written<ReadonlyArray<string>>(settings["fallback_models"]),
+    ...(typeof settings["summary_model"] === "string" && { summaryModel: settings["summary_model"] }),
+    allowsModel: () => true,
+    models: () => written(overrides),
+    contextWindow: Number(settings["context_window"]),
+    ...(first && { firstTokenTimeout: first }),
+    ...(idle && { idleTimeout: idle }),
+    attemptTimeout: ms(settings["attempt_timeout_ms"]) ?? Duration.minutes(30),
+    maxRetries: Number(settings["max_retries"]),
+    retryBase: ms(settings["retry_base_ms"]) ?? Duration.seconds(1),
+    parkAfter: ms(settings["park_after_ms"]),
+    loop: written(settings["loop"]),
+    toolConcurrency: Number(settings["tool_concurrency"]),
+    toolTimeout: ms(settings["tool_timeout_ms"]) ?? Duration.hours(6),
+    declareAtMost: Number(settings["declare_at_most"]),
+    budgetOf: (caller) => (caller === recording.plan.caller ? replayed.budget : undefined),
+    approvals: { isAlways: (tool) => always.has(tool), isSensitive: (tool) => sensitive.has(tool) }
+  })
+  const given = fieldsOf(environment["preset"])
+  const preset: Preset = {
+    ...noPreset,
+    name: String(given["name"]),
+    agents: listOf(given["agents"]).map((agent) => written<Agent>(withoutAuth(agent))),
+    servers: listOf(given["servers"]).map(({ address, ...terms }) => ({
+      terms: written(terms),
+      address: String(address),
+      connect: () => RecordedWorld.connectionOf(recording, comparison, String(terms["name"]))
+    })),
+    preferences: fieldsOf(given["preferences"]),
+    instructions: typeof given["instructions"] === "string" ? given["instructions"] : undefined
+  }
+  return Plans.layer.pipe(
+    Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(replayed.layer(MemoryStore.layer)),
+    Layer.provideMerge(RecordedWorld.layer(recording, comparison, isByTime)),
+    Layer.provideMerge(config),
+    // Also for the fibers of plans.
+    Layer.provideMerge(turnsOf(recording, comparison)),
+    Layer.provide([
+      Layer.succeed(PlannerText, Effect.succeed(String(environment["planner"]))),
+      Recipes.layer(written(environment["recipes"])),
+      Layer.succeed(Presets, new Map([[preset.name, preset]])),
+      Layer.succeed(
+        LocalTools,
+        listOf(environment["tools"]).map((tool) => RecordedWorld.localTool(recording, comparison, tool))
+      )
+    ])
+  )
+}

@@ -1,0 +1,155 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
+import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import { pageOf, toFrames } from "@bowline/runtime/unstable/store/EventRow"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { type EffectClaim, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { Context, Effect, Layer, Option } from "effect"
+import type { Comparison } from "./Comparison.ts"
+import type { RecordedCallers } from "./RecordedCallers.ts"
+import { forkedFrom } from "./RecordedFork.ts"
+import { CurrentCall, fieldsOf } from "./RecordedWorld.ts"
+import { type PlanRecording, written } from "./RecordFile.ts"
+
+/** The plan that runs again, as far as its store knows it. */
+export class ReplayedPlan {
+  readonly #recording: PlanRecording
+  readonly #comparison: Comparison
+  #id: PlanId | undefined
+  #looks = 0
+  #seq = 0
+  /** The next plan that is created is it. */
+  isNext = false
+  callers: RecordedCallers | undefined
+
+  constructor(recording: PlanRecording, comparison: Comparison) {
+    this.#recording = recording
+    this.#comparison = comparison
+  }
+
+  /** What its caller may use up, when the plan looks next. Numbers without an end are null in the record. */
+  get budget(): DailyBudget | undefined {
+    const { budget } = this.#recording.allowances[this.#looks] ?? {}
+    return (
+      budget &&
+      written<DailyBudget>(
+        Object.fromEntries(Object.entries(budget).map(([name, limit]: [string, unknown]) => [name, limit ?? Infinity]))
+      )
+    )
+  }
+
+  /** Whose the effect of a call was when it was to be approved, or made. */
+  #claimOf(call: string | undefined): EffectClaim | undefined {
+    const recorded = call === undefined ? undefined : this.#comparison.recordedIdOf(call)
+    const isStarted = this.#comparison.came.some(
+      ({ data, event }) => event === "task.started" && data["task_id"] === call
+    )
+    const before = isStarted ? "call" : "approval"
+    const { claim } = this.#recording.claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
+    // Its own calls have other ids here.
+    return claim && { ...claim, task_id: TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id) }
+  }
+
+  /** The model is told when an earlier call was made. */
+  readonly #asThen = (claim: EffectClaim): EffectClaim => {
+    const recorded = this.#comparison.recordedIdOf(claim.task_id)
+    const { started_at } = this.#recording.calls.find(({ task_id }) => task_id === recorded) ?? {}
+    return started_at === undefined ? claim : { ...claim, at: started_at }
+  }
+
+  /** Compares what was stored of the plan since, in its order. */
+  #take(store: PlanStore["Service"]): Effect.Effect<void, StorageError> {
+    return Effect.suspend(() => {
+      if (this.#id === undefined) return Effect.void
+      return Effect.map(store.events(this.#id, this.#seq, 10_000), (rows) => {
+        for (const { event, payload, seq } of rows.flatMap(toFrames)) {
+          if (seq <= this.#seq) continue
+          this.#seq = seq
+          this.#comparison.take({ event, data: fieldsOf(JSON.parse(payload)) })
+        }
+      })
+    })
+  }
+
+  /** What nobody else can know of the plan: who says what at which instant, and what others have used up. */
+  #around(store: PlanStore["Service"]): PlanStore["Service"] {
+    const { expected } = this.#comparison
+    const other = forkedFrom(this.#recording)
+    return {
+      ...store,
+      // Plans are parked where what is stored outlives the process: here as it was there.
+      isDurable: expected.some(({ event }) => event === "parked"),
+      create: (plan, maxQueue) =>
+        Effect.tap(store.create(plan, maxQueue), () => {
+          if (this.#id !== undefined || !this.isNext) return Effect.void
+          this.#id = plan.plan_id
+          return this.#take(store)
+        }),
+      commit: (batch) =>
+        Effect.gen({ self: this }, function* () {
+          const own = batch.find(({ inbox, plan_id }) => inbox?.closes === true && plan_id === this.#id)
+          if (own !== undefined && this.callers !== undefined) {
+            const count = own.events.reduce((sum, row) => sum + row.count, 0)
+            // They were heard before this was stored: now it is not, and the plan hears them.
+            yield* this.callers.textsBefore(this.#comparison.came.length + count)
+          }
+          const told = yield* store.commit(batch)
+          yield* this.#take(store)
+          if (this.callers !== undefined) yield* this.callers.abort
+          return told
+        }),
+      // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
+      keepText: (digest, text) => {
+        const began = expected.findIndex(({ event }) => event === "plan")
+        return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), store.keepText(digest, text))
+      },
+      claimOf: (owner, key) =>
+        Effect.flatMap(CurrentCall, (call) => {
+          const known = this.#claimOf(call)
+          return known === undefined
+            ? Effect.map(store.claimOf(owner, key), Option.map(this.#asThen))
+            : Effect.succeedSome(known)
+        }),
+      spent: (owner, day) =>
+        Effect.suspend(() => {
+          const { spent } = this.#recording.allowances[this.#looks++] ?? {}
+          return spent === undefined ? store.spent(owner, day) : Effect.succeed(spent)
+        }),
+      ...(other !== undefined && {
+        recorded: (owner, id) => (id === other.plan_id ? Effect.succeed(other.recorded) : store.recorded(owner, id)),
+        events: (id, after, limit) =>
+          id === other.plan_id ? Effect.succeed(pageOf(other.rows, after, limit)) : store.events(id, after, limit)
+      })
+    }
+  }
+
+  /** Tools that somebody had approved for the session, in front of the plan. */
+  #isKnownTool(tool: string): boolean {
+    const called = this.#recording.frames.map(({ data, event }) => ({ event, tool: fieldsOf(data)["tool"] }))
+    const has = (name: string) => called.some((frame) => frame.event === name && frame.tool === tool)
+    return has("task.started") && !has("approval.requested")
+  }
+
+  /** The stores of the run, in memory. */
+  layer(stores: typeof MemoryStore.layer) {
+    const around = Layer.effectContext(
+      Effect.gen({ self: this }, function* () {
+        const inboxes = yield* InboxStore
+        const store = yield* PlanStore
+        const isRemembered: (typeof inboxes)["isRemembered"] = (session, tool) =>
+          this.#isKnownTool(tool) ? Effect.succeed(true) : inboxes.isRemembered(session, tool)
+        return Context.make(PlanStore, this.#around(store)).pipe(
+          Context.add(InboxStore, {
+            ...inboxes,
+            isRemembered,
+            // What is said to a plan that is parked is told by the store.
+            accept: (...said) => Effect.tap(inboxes.accept(...said), () => this.#take(store))
+          })
+        )
+      })
+    )
+    return Layer.provideMerge(around, stores)
+  }
+}
