@@ -20,6 +20,19 @@ const vueOfThisPackage: Plugin = {
   }
 }
 
+const components = new Map<string, string>()
+
+/** What the styles of a component know it by. No two may have the same. */
+const shortId = (path: string, _: string, __: boolean | undefined, getHash: (text: string) => string): string => {
+  // A page has no styles of its own.
+  if (!path.endsWith(".vue")) return getHash(path)
+  const id = getHash(path).slice(0, 4)
+  const other = components.get(id) ?? path
+  if (other !== path) throw new Error(`${path} and ${other} have the same id: take a digit more`)
+  components.set(id, path)
+  return id
+}
+
 export default defineConfig({
   title: "Bowline",
   description: "An agent gateway that never gets stuck",
@@ -46,6 +59,8 @@ export default defineConfig({
       items: entries.map(({ path, title }) => ({ text: title, link: linkOf("docs/README.md", path).href }))
     }))
   },
+  // Each page has hundreds of them, and the package of the gateway each page.
+  vue: { features: { componentIdGenerator: shortId } },
   markdown: {
     theme: createCssVariablesTheme(),
     // The pages are plain Markdown, as other readers know it.
