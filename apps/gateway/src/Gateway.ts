@@ -60,6 +60,7 @@ const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const DemoModel = Effect.promise(() => import("./demo/DemoModel.ts"))
 const TokenIssuers = Effect.promise(() => import("./http/TokenIssuers.ts"))
 const OidcProvider = Effect.promise(() => import("./http/OidcProvider.ts"))
+const AccountDiscovery = Effect.promise(() => import("./http/AccountDiscovery.ts"))
 const GrantedAccounts = Effect.promise(() => import("./http/GrantedAccounts.ts"))
 const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
@@ -162,13 +163,22 @@ const presets = (config: Config) => {
   )
 }
 
-/** What callers have granted at the accounts of the configuration. The operator names the servers, so the egress rules do not hold for them. */
+/** What finds the accounts that the configuration does not name. Servers name the places, so the egress rules hold. */
+const discovery = (config: Config) =>
+  config.accountsDiscovered
+    ? Layer.provide(
+        Layer.unwrap(Effect.map(AccountDiscovery, ({ layer }) => layer(config))),
+        Outbound.layerWithin(config.egress, config.peerTls)
+      )
+    : Layer.empty
+
+/** What callers have granted at accounts. The operator names the servers of those of the configuration, so the egress rules do not hold for them. */
 const accounts = (config: Config) =>
-  config.accounts.size === 0
+  config.accounts.size === 0 && !config.accountsDiscovered
     ? Layer.empty
-    : Layer.provide(
-        Layer.unwrap(Effect.map(GrantedAccounts, ({ layer }) => layer(config))),
-        Outbound.layerAnywhere(config.peerTls)
+    : Layer.unwrap(Effect.map(GrantedAccounts, ({ layer }) => layer(config))).pipe(
+        Layer.provide(Outbound.layerAnywhere(config.peerTls)),
+        Layer.provide(discovery(config))
       )
 
 /** The plans with their stores, providers, peers and MCP servers. */

@@ -92,6 +92,7 @@ const lists = {
   webhooks: ({ file }: Reading) => file.webhooks,
   "auth.jwt": ({ file }: Reading) => file.issuers,
   accounts: ({ file }: Reading) => file.accounts,
+  accounts_discovered: ({ file }: Reading) => file.accountsDiscovered,
   "console.oidc": ({ file }: Reading) => file.oidc,
   "files.s3": ({ file }: Reading) => file.s3,
   "tools.effects": ({ file }: Reading) => file.effects

@@ -44,7 +44,7 @@ export const presetMisfits = ({ name: file, permissions = {}, presets }: ConfigF
 
 /** The agents and servers that are called as the caller, and the accounts, where the gateway cannot keep what it needs for that. */
 export const actingMisfits = (
-  { accounts, name: file, presets }: ConfigFile,
+  { accounts, accountsDiscovered, name: file, presets }: ConfigFile,
   { secretKey }: Values
 ): ReadonlyArray<Misfit> => {
   if (secretKey !== undefined) return []
@@ -52,7 +52,8 @@ export const actingMisfits = (
     "Expected it with BOWLINE_SECRET_KEY (plans.secret_key in the file), which encrypts what acts as callers"
   const places = [
     ...placedAuths(presets).flatMap(({ auth, path }) => (actsForCaller(auth) ? [[...path, "auth", "type"]] : [])),
-    ...Object.keys(accounts).map((name) => ["accounts", name])
+    ...Object.keys(accounts).map((name) => ["accounts", name]),
+    ...(accountsDiscovered ? [["accounts_discovered"]] : [])
   ]
   return places.map((path): Misfit => ({ name: "secretKey", place: { _tag: "File", file, path }, expected }))
 }

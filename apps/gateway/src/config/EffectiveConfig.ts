@@ -154,6 +154,7 @@ export const describe = (
     },
     auth: { jwt: file.issuers.map(issuerOf) },
     accounts: Record.map(file.accounts, accountOf),
+    accounts_discovered: file.accountsDiscovered,
     permissions: file.permissions ?? null,
     budgets: file.budgets ?? null,
     webhooks: file.webhooks.map(webhookOf)

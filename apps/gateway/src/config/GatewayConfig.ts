@@ -67,13 +67,16 @@ export interface Reread {
   readonly apply: () => void
 }
 
-/** Everything that an operator configures, see `docs/reference/configuration.md`. */
 /** An account as the file has it, with its client. */
-export interface ConfiguredAccount extends Omit<FileAccount, "client_id" | "client_secret_env_var"> {
+export interface ConfiguredAccount extends Omit<
+  FileAccount,
+  "client_id" | "client_metadata_url" | "client_secret_env_var"
+> {
   readonly clientId: string
   readonly clientSecret: Redacted.Redacted | undefined
 }
 
+/** Everything that an operator configures, see `docs/reference/configuration.md`. */
 export class GatewayConfig extends Context.Service<
   GatewayConfig,
   {
@@ -137,6 +140,8 @@ export class GatewayConfig extends Context.Service<
       | undefined
     /** Where callers let the gateway act as them, by name. */
     readonly accounts: ReadonlyMap<string, ConfiguredAccount>
+    /** Whether agents and MCP servers may have accounts of their own, which they name. */
+    readonly accountsDiscovered: boolean
     readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
     /** The largest body of a request, in bytes. */
     readonly maxBody: number
@@ -226,10 +231,10 @@ const oidcOf = ({ issuers, oidc }: ConfigFile, environment: Texts) => {
 
 const accountsOf = ({ accounts }: ConfigFile, environment: Texts): ReadonlyMap<string, ConfiguredAccount> =>
   new Map(
-    Object.entries(accounts).map(([name, { client_id, client_secret_env_var, ...account }]) => {
+    Object.entries(accounts).map(([name, { client_id, client_metadata_url, client_secret_env_var, ...account }]) => {
       const secret = environment[client_secret_env_var ?? ""]
       const clientSecret = secret === undefined ? undefined : Redacted.make(secret)
-      return [name, { ...account, clientId: client_id, clientSecret }]
+      return [name, { ...account, clientId: client_id ?? client_metadata_url ?? "", clientSecret }]
     })
   )
 
@@ -328,6 +333,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     consoleEnabled: values.consoleEnabled,
     consoleOidc: values.consoleEnabled ? oidcOf(file, environment) : undefined,
     accounts: accountsOf(file, environment),
+    accountsDiscovered: file.accountsDiscovered,
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
     fileLimits: {

@@ -1,10 +1,12 @@
 import { Cache, Duration, Effect, Exit, Redacted, Struct } from "effect"
 import * as OpenId from "openid-client"
+import type { FoundAccount } from "@bowline/domain/peer/PeerError"
+import { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import type { ConfiguredAccount } from "../config/GatewayConfig.ts"
-import { attempt, configured, derive, discover, makeFetch, type OpenIdFailed } from "./OpenIdClient.ts"
-
-/** Where an authorization server sends the browser back to. */
-export const callbackPath = "/accounts/callback"
+import { AccountDiscovery, placesOf } from "./AccountDiscovery.ts"
+import type { Arrival } from "./ConnectedAccounts.ts"
+import { type FoundClient, placeOf } from "./FoundServer.ts"
+import { attempt, configured, derive, discover, makeFetch, OpenIdFailed } from "./OpenIdClient.ts"
 
 /** How long what an issuer says of itself is not asked again. */
 const freshFor = Duration.minutes(10)
@@ -22,6 +24,16 @@ export interface Granted {
 export type Refreshed =
   | { readonly _tag: "renewed"; readonly granted: Granted }
   | { readonly _tag: "over" | "kept"; readonly cause: OpenIdFailed }
+
+/** An account of the configuration by its name; or what its server has said of it, with the client that the gateway is there. */
+export interface AccountAt {
+  readonly account: string
+  readonly found?: FoundAccount | undefined
+  readonly client?: FoundClient | undefined
+}
+
+/** What is asked for: scopes, and the resource that the tokens are for. */
+type Asked = Pick<ConfiguredAccount, "resource" | "scopes">
 
 /** A connection that was never there, by the codes of Node.js. */
 const neverReached = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"])
@@ -52,6 +64,7 @@ export const saidOf = ({ cause }: OpenIdFailed): string => {
   const [first] = causesOf(cause)
   if (first instanceof OpenId.ResponseBodyError)
     return `${first.status} ${/^[a-z_]{1,64}$/.exec(first.error)?.[0] ?? ""}`
+  if (first instanceof ExchangeError) return first.reason.message
   return first instanceof Error ? first.message : "It failed"
 }
 
@@ -60,6 +73,7 @@ const isToken = (text: string): boolean => /^[\x21-\x7e]+$/.test(text)
 /** The authorization servers of accounts, by their names, as the library speaks with them. */
 export const make = Effect.fnUntraced(function* (accounts: ReadonlyMap<string, ConfiguredAccount>) {
   const fetchOwn = yield* makeFetch
+  const discovery = yield* AccountDiscovery
 
   const find = Effect.fnUntraced(function* (name: string) {
     const account = accounts.get(name)
@@ -84,14 +98,26 @@ export const make = Effect.fnUntraced(function* (accounts: ReadonlyMap<string, C
     return { account, server: configured({ ...metadata, ...endpoints }, account, fetchOwn) }
   })
   const cache = yield* Cache.makeWith(find, {
-    capacity: accounts.size,
+    capacity: Math.max(1, accounts.size),
     timeToLive: (exit) => (Exit.isSuccess(exit) ? freshFor : Duration.zero)
   })
 
-  const resourceOf = ({ resource }: ConfiguredAccount) => (resource === undefined ? {} : { resource })
+  /** One that a server has named stays with the authorization server and the client that it had. */
+  const lookUp = Effect.fnUntraced(function* ({ account: name, client, found }: AccountAt) {
+    if (found === undefined) return yield* Cache.get(cache, name)
+    if (discovery === undefined || client === undefined) {
+      return yield* new OpenIdFailed({ cause: new Error(`The configuration has no account ${name}`) })
+    }
+    return { account: found, server: yield* discovery.serverOf(found, client) }
+  })
+
+  const callbackOf = ({ found }: AccountAt, base: string): string =>
+    found === undefined || discovery === undefined ? placesOf(base).callback : discovery.callbackOf(found)
+
+  const resourceOf = ({ resource }: Asked) => (resource === undefined ? {} : { resource })
 
   const toGranted = (
-    { scopes }: ConfiguredAccount,
+    { scopes }: Asked,
     answer: {
       readonly access_token: string
       readonly refresh_token?: string
@@ -111,29 +137,38 @@ export const make = Effect.fnUntraced(function* (accounts: ReadonlyMap<string, C
   }
 
   return {
-    /** Where to send the browser. `secret` is what it keeps meanwhile. */
-    authorizationUrl: Effect.fnUntraced(function* (name: string, base: string, secret: string) {
-      const { account, server } = yield* Cache.get(cache, name)
+    /** Where to send the browser, and as which client. `secret` is what it keeps meanwhile. */
+    authorizationUrl: Effect.fnUntraced(function* (at: AccountAt, base: string, secret: string) {
+      const client = at.found && discovery && (yield* discovery.clientOf(at.found))
+      const { account, server } = yield* lookUp({ ...at, client })
       const challenge = yield* Effect.promise(() => OpenId.calculatePKCECodeChallenge(derive(secret, "verifier")))
-      return OpenId.buildAuthorizationUrl(server, {
-        redirect_uri: `${base}${callbackPath}`,
-        scope: account.scopes.join(" "),
+      const url = OpenId.buildAuthorizationUrl(server, {
+        redirect_uri: callbackOf(at, base),
+        ...(account.scopes.length > 0 && { scope: account.scopes.join(" ") }),
+        // Servers give what outlives the login to those alone who have agreed to it.
+        ...(account.scopes.includes("offline_access") && { prompt: "consent" }),
         code_challenge: challenge,
         code_challenge_method: "S256",
         state: derive(secret, "state"),
         ...resourceOf(account)
       })
+      return { url, client }
     }),
     /** Takes what the browser has come back with. */
-    redeem: Effect.fnUntraced(function* (name: string, url: URL, secret: string) {
-      const { account, server } = yield* Cache.get(cache, name)
+    redeem: Effect.fnUntraced(function* (at: AccountAt, { base, place, search }: Arrival, secret: string) {
+      // The answer of another server than the one to which the browser was sent: its code must not go to this one.
+      if (place !== (at.found && placeOf(at.found.issuer))) {
+        return yield* new OpenIdFailed({ cause: new Error("It is the answer of another authorization server") })
+      }
+      const { account, server } = yield* lookUp(at)
+      const url = new URL(`${callbackOf(at, base)}${search}`)
       return yield* attempt(async () => {
         const checks = { pkceCodeVerifier: derive(secret, "verifier"), expectedState: derive(secret, "state") }
         return toGranted(account, await OpenId.authorizationCodeGrant(server, url, checks, resourceOf(account)))
       })
     }),
-    refresh: (name: string, token: Redacted.Redacted): Effect.Effect<Refreshed> =>
-      Effect.matchEffect(Cache.get(cache, name), {
+    refresh: (at: AccountAt, token: Redacted.Redacted): Effect.Effect<Refreshed> =>
+      Effect.matchEffect(lookUp(at), {
         onFailure: (cause) => Effect.succeed({ _tag: "kept", cause }),
         onSuccess: ({ account, server }) =>
           attempt(async () =>
@@ -146,8 +181,8 @@ export const make = Effect.fnUntraced(function* (accounts: ReadonlyMap<string, C
           )
       }),
     /** Says to the server that a token is not used any more (RFC 7009), if it has a place for that. */
-    revoke: Effect.fnUntraced(function* (name: string, token: Redacted.Redacted, hint: string) {
-      const { server } = yield* Cache.get(cache, name)
+    revoke: Effect.fnUntraced(function* (at: AccountAt, token: Redacted.Redacted, hint: string) {
+      const { server } = yield* lookUp(at)
       if (server.serverMetadata().revocation_endpoint === undefined) return
       yield* attempt(() => OpenId.tokenRevocation(server, Redacted.value(token), { token_type_hint: hint }))
     })

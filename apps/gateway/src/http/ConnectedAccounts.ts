@@ -3,7 +3,15 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Effect, Schema } from "effect"
 import type { StoredGrant } from "@bowline/runtime/unstable/store/AccountStore"
+import { foundAt } from "./FoundServer.ts"
 import type { Refused } from "./Refusals.ts"
+
+/** A browser that comes back, to the place of a server that was found or to that of all others, with parameters. */
+export interface Arrival {
+  readonly base: string
+  readonly place: string | undefined
+  readonly search: string
+}
 
 /** What a link to an account is for. */
 export const Link = Schema.Struct({
@@ -11,6 +19,7 @@ export const Link = Schema.Struct({
   plan_id: PlanId,
   account: Schema.String,
   tool: Schema.String,
+  ...foundAt,
   secret: Schema.String,
   until: Schema.Number
 })
@@ -18,7 +27,7 @@ export type Link = typeof Link.Type
 
 /** What a page says to a person of an account. */
 export interface ShownAccount {
-  /** The host at which the person grants something. */
+  /** The host at which the person logs in, to grant something. */
   readonly host: string
   readonly scopes: ReadonlyArray<string>
 }
@@ -42,7 +51,9 @@ export const Accounts = Context.Reference<
       /** For what a browser has left. Refused if it has not. */
       readonly openKept: (kept: string | undefined) => Effect.Effect<Link, Refused>
       /** Keeps what the browser has come back with, and wakes what waits for it. */
-      readonly arrive: (way: Link, url: URL) => Effect.Effect<void, Refused | StorageError>
+      readonly arrive: (way: Link, arrival: Arrival) => Effect.Effect<void, Refused | StorageError>
+      /** What the gateway says of itself as a client, for servers that want to read it: of the one with this place, or of those that the configuration names. */
+      readonly describe: (base: string, place?: string) => object
       readonly list: (caller: CallerName) => Effect.Effect<ReadonlyArray<StoredGrant>, StorageError>
       /** Forgets a grant, and says so to its server. False if there is none. */
       readonly disconnect: (caller: CallerName, account: string) => Effect.Effect<boolean, StorageError>

@@ -53,7 +53,7 @@ export const arrivalOf = (request: HttpServerRequest.HttpServerRequest) => {
   return { target: url, hosts, origin, site }
 }
 
-const isCallback = /^\/+(console|accounts)\/+callback\/*$/i
+const isCallback = /^\/+(console|accounts)\/+callback(\/+[\w-]*)?\/*$/i
 
 /** Whether a URL has a credential in its query: it would be in the logs of each proxy on its way. An identity provider's own words are its matter. */
 const hasCredential = (url: string): boolean => {

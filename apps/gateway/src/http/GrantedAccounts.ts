@@ -11,9 +11,12 @@ import { seal, sealForUrl, type SealingKey, unseal } from "@bowline/runtime/unst
 import { Clock, Context, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { createHash } from "node:crypto"
 import type { GatewayConfig } from "../config/GatewayConfig.ts"
-import { Accounts, Link } from "./ConnectedAccounts.ts"
+import { Accounts, type Arrival, Link } from "./ConnectedAccounts.ts"
+import { AccountDiscovery, metadataOf, placesOf } from "./AccountDiscovery.ts"
 import * as AccountServers from "./AccountServers.ts"
+import { accountOf, foundAt, refuseUrl } from "./FoundServer.ts"
 import { newSecret } from "./Logins.ts"
+import type { OpenIdFailed } from "./OpenIdClient.ts"
 import { Refused } from "./Refusals.ts"
 
 /** How long a link is good, and how long somebody may take at the authorization server. */
@@ -29,7 +32,7 @@ const claimLasts = Duration.toMillis("30 seconds")
 const lookEvery = Duration.millis(100)
 
 const Tokens = Schema.fromJsonString(
-  Schema.Struct({ access_token: Schema.String, refresh_token: Schema.optionalKey(Schema.String) })
+  Schema.Struct({ access_token: Schema.String, refresh_token: Schema.optionalKey(Schema.String), ...foundAt })
 )
 const decodeTokens = Schema.decodeUnknownOption(Tokens)
 const encodeTokens = Schema.encodeSync(Tokens)
@@ -52,6 +55,34 @@ const notOurs = new Refused({
   detail: "This is no link of this gateway. Open the one that the plan shows"
 })
 
+/** Browsers drop a cookie that is longer, with its name and what else belongs to it. */
+const maxCookie = 3_900
+
+const tooLong = new Refused({
+  code: "unavailable",
+  detail: "What the server says of the account is too long for a cookie. Name the account in the configuration"
+})
+
+/** Nothing comes of it while an authorization server does not answer. */
+const isAway =
+  (account: string) =>
+  <A>(asked: Effect.Effect<A, OpenIdFailed>): Effect.Effect<A, Refused> =>
+    asked.pipe(
+      Effect.tapError((cause) =>
+        Effect.annotateLogs(Effect.logWarning("authorization_server_failed"), {
+          account,
+          reason: AccountServers.saidOf(cause)
+        })
+      ),
+      Effect.mapError(
+        () =>
+          new Refused({
+            code: "unavailable",
+            detail: `The authorization server of the account ${account} does not answer. Try again`
+          })
+      )
+    )
+
 const notBegun = new Refused({
   code: "unauthorized",
   detail: "This browser has not begun this, or it took more than 10 minutes: open the link of the plan again"
@@ -71,12 +102,22 @@ const make = Effect.fnUntraced(function* (
   const inboxes = yield* InboxStore
   const callers = yield* CallerTokens
   const servers = yield* AccountServers.make(accounts)
+  const discovery = yield* AccountDiscovery
   const seals = makeSeals(key)
   const root = (publicUrl ?? `http://localhost:${port}`).replace(/\/+$/, "")
 
-  const sealed = (caller: CallerName, account: string, granted: AccountServers.Granted, now: number) => {
+  const sealed = (
+    caller: CallerName,
+    { account, client, found }: AccountServers.AccountAt,
+    granted: AccountServers.Granted,
+    now: number
+  ) => {
     const { lasts, scopes, access_token, refresh_token } = granted
-    const tokens = encodeTokens({ access_token, ...(refresh_token !== undefined && { refresh_token }) })
+    const tokens = encodeTokens({
+      access_token,
+      ...(refresh_token !== undefined && { refresh_token }),
+      ...(found !== undefined && { found, client })
+    })
     return {
       sealed: seal(tokens, belonging(caller, account), key),
       scopes,
@@ -85,15 +126,15 @@ const make = Effect.fnUntraced(function* (
   }
 
   const revoke = (
-    account: string,
+    at: AccountServers.AccountAt,
     { access_token, refresh_token }: Pick<AccountServers.Granted, "access_token" | "refresh_token">
   ) => {
     const [token, hint] =
       refresh_token === undefined ? [access_token, "access_token"] : [refresh_token, "refresh_token"]
-    return servers.revoke(account, Redacted.make(token), hint).pipe(
+    return servers.revoke(at, Redacted.make(token), hint).pipe(
       Effect.catchTag("OpenIdFailed", (cause) =>
         Effect.annotateLogs(Effect.logWarning("account_not_revoked"), {
-          account,
+          account: at.account,
           reason: AccountServers.saidOf(cause)
         })
       )
@@ -107,17 +148,18 @@ const make = Effect.fnUntraced(function* (
   const renew = Effect.fnUntraced(function* (
     caller: CallerName,
     { account, sealed: old }: StoredGrant,
-    refreshToken: string,
+    { client, found, refresh_token: refreshToken = "" }: typeof Tokens.Type,
     current: Option.Option<Redacted.Redacted>
   ) {
     const id = { owner: caller, account, sealed: old }
+    const at = { account, client, found }
     if (!(yield* store.claim(id, yield* Clock.currentTimeMillis))) return undefined
-    const refreshed = yield* servers.refresh(account, Redacted.make(refreshToken))
+    const refreshed = yield* servers.refresh(at, Redacted.make(refreshToken))
     if (refreshed._tag === "renewed") {
       const granted = { refresh_token: refreshToken, ...refreshed.granted }
-      const isKept = yield* store.release(id, sealed(caller, account, granted, yield* Clock.currentTimeMillis))
+      const isKept = yield* store.release(id, sealed(caller, at, granted, yield* Clock.currentTimeMillis))
       // The caller has taken the grant back meanwhile, or granted another one.
-      if (!isKept) yield* revoke(account, granted)
+      if (!isKept) yield* revoke(at, granted)
       return isKept ? Option.some(Redacted.make(granted.access_token)) : Option.none<Redacted.Redacted>()
     }
     yield* Effect.annotateLogs(Effect.logWarning("account_not_renewed"), {
@@ -173,7 +215,7 @@ const make = Effect.fnUntraced(function* (
           yield* store.disconnect(id)
           return Option.none<Redacted.Redacted>()
         }
-        const renewed = yield* renew(caller, grant, refresh_token, left > 0 ? current : Option.none())
+        const renewed = yield* renew(caller, grant, tokens, left > 0 ? current : Option.none())
         if (renewed !== undefined) return renewed
       } else if (left > 0) {
         return current
@@ -185,8 +227,8 @@ const make = Effect.fnUntraced(function* (
 
   const newLink = (asked: AskedAccount) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
-      const { account, caller, plan_id, tool } = asked
-      const link = { account, caller, plan_id, tool, secret: newSecret(), until: now + linkLasts }
+      const { account, caller, found, plan_id, tool } = asked
+      const link = { account, caller, found, plan_id, tool, secret: newSecret(), until: now + linkLasts }
       return `${root}/accounts/connect?link=${seals.make(link, "account_link")}`
     })
 
@@ -196,8 +238,15 @@ const make = Effect.fnUntraced(function* (
   })
 
   return Context.make(AccountGrants, {
+    accountAt: (account, url) =>
+      accounts.has(account) || discovery === undefined
+        ? { account, isFound: false }
+        : { account: accountOf(url), isFound: true },
+    find: (url, challenge) =>
+      discovery === undefined ? Effect.die(new Error("Accounts are not discovered")) : discovery.find(url, challenge),
     refuseAt: (account, url) => {
       const known = accounts.get(account)
+      if (known === undefined && discovery !== undefined) return refuseUrl(url)
       if (known === undefined)
         return `Expected one of the accounts of the configuration: ${Array.from(accounts.keys()).join(", ")}`
       const { resource } = known
@@ -216,9 +265,15 @@ const make = Effect.fnUntraced(function* (
     Context.add(Accounts, {
       open: Effect.fnUntraced(function* (text: string) {
         const link = seals.open(text, "account_link")
-        const account = Option.flatMap(link, ({ account }) => Option.fromNullishOr(accounts.get(account)))
-        if (Option.isNone(link) || Option.isNone(account)) return yield* notOurs
-        const { authorization_url, issuer, scopes } = account.value
+        if (Option.isNone(link)) return yield* notOurs
+        const { account, found } = link.value
+        if (found !== undefined && discovery !== undefined) {
+          const host = yield* discovery.hostOf(found).pipe(isAway(account))
+          return { ...link.value, host, scopes: found.scopes }
+        }
+        const known = found === undefined ? accounts.get(account) : undefined
+        if (known === undefined) return yield* notOurs
+        const { authorization_url, issuer, scopes } = known
         return { ...link.value, host: new URL(authorization_url ?? issuer ?? "").host, scopes }
       }),
       freshen: (url) =>
@@ -232,25 +287,13 @@ const make = Effect.fnUntraced(function* (
         const digest = createHash("sha256").update(secret).digest("base64url")
         return until > now && (yield* store.useOnce(digest, { now, until }))
       }),
-      depart: Effect.fnUntraced(function* ({ account, caller, plan_id, tool }: Link, base: string) {
+      depart: Effect.fnUntraced(function* ({ account, caller, found, plan_id, tool }: Link, base: string) {
         const secret = newSecret()
         const until = (yield* Clock.currentTimeMillis) + linkLasts
-        const url = yield* servers.authorizationUrl(account, base, secret).pipe(
-          Effect.tapError((cause) =>
-            Effect.annotateLogs(Effect.logWarning("authorization_server_failed"), {
-              account,
-              reason: AccountServers.saidOf(cause)
-            })
-          ),
-          Effect.mapError(
-            () =>
-              new Refused({
-                code: "unavailable",
-                detail: `The authorization server of the account ${account} does not answer. Try again`
-              })
-          )
-        )
-        return { url, kept: seals.make({ account, caller, plan_id, tool, secret, until }, "account_way") }
+        const { client, url } = yield* servers.authorizationUrl({ account, found }, base, secret).pipe(isAway(account))
+        const way = { account, caller, client, found, plan_id, tool, secret, until }
+        const kept = seals.make(way, "account_way")
+        return kept.length > maxCookie ? yield* tooLong : { url, kept }
       }),
       openKept: (kept) =>
         Option.match(
@@ -260,8 +303,9 @@ const make = Effect.fnUntraced(function* (
             onSome: Effect.succeed
           }
         ),
-      arrive: Effect.fnUntraced(function* ({ account, caller, secret }: Link, url: URL) {
-        const granted = yield* servers.redeem(account, url, secret).pipe(
+      arrive: Effect.fnUntraced(function* ({ account, caller, client, found, secret }: Link, arrival: Arrival) {
+        const at = { account, client, found }
+        const granted = yield* servers.redeem(at, arrival, secret).pipe(
           Effect.tapError((cause) =>
             Effect.annotateLogs(Effect.logInfo("account_refused"), { account, reason: AccountServers.saidOf(cause) })
           ),
@@ -274,10 +318,14 @@ const make = Effect.fnUntraced(function* (
           )
         )
         const now = yield* Clock.currentTimeMillis
-        yield* store.connect({ owner: caller, account }, { ...sealed(caller, account, granted, now), now })
+        yield* store.connect({ owner: caller, account }, { ...sealed(caller, at, granted, now), now })
         yield* Effect.annotateLogs(Effect.logInfo("account_connected"), { account, caller })
         yield* callers.lookAgain(caller, account)
       }),
+      describe: (base, place) => {
+        const { callback, client } = placesOf(base, place)
+        return { client_id: client, ...metadataOf(callback), token_endpoint_auth_method: "none" }
+      },
       list: (caller) => store.grants(caller),
       disconnect: Effect.fnUntraced(function* (caller: CallerName, account: string) {
         const [grant] = yield* store.grants(caller, account)
@@ -285,7 +333,10 @@ const make = Effect.fnUntraced(function* (
         const { sealed: text } = grant
         const isGone = yield* store.disconnect({ owner: caller, account, sealed: text })
         const tokens = Option.flatMap(unseal(text, belonging(caller, account), key), decodeTokens)
-        if (isGone && accounts.has(account) && Option.isSome(tokens)) yield* revoke(account, tokens.value)
+        if (isGone && Option.isSome(tokens)) {
+          const { client, found } = tokens.value
+          if (found !== undefined || accounts.has(account)) yield* revoke({ account, client, found }, tokens.value)
+        }
         return isGone
       })
     })

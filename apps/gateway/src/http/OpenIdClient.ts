@@ -1,9 +1,17 @@
+import { Unreachable } from "@bowline/domain/peer/PeerError"
+import { fromClient, textOf } from "@bowline/runtime/unstable/http/Exchange"
+import { failure } from "@bowline/runtime/unstable/http/ExchangeError"
 import { Data, Effect, Redacted } from "effect"
 import { HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import { createHmac } from "node:crypto"
 import * as OpenId from "openid-client"
 
 const timeoutSeconds = 5
+
+/** What a server says of itself, of a client or of a token is far smaller. */
+const maxBytes = 512 * 1024
+
+const late = failure("transient", new Unreachable({ message: `No answer came within ${timeoutSeconds} s` }))
 
 /** What the library has thrown. */
 export class OpenIdFailed extends Data.TaggedError("OpenIdFailed")<{ readonly cause: unknown }> {}
@@ -19,9 +27,11 @@ export const derive = (secret: string, what: string): string =>
 export interface Client {
   readonly clientId: string
   readonly clientSecret: Redacted.Redacted | undefined
+  /** How the client shows its secret: in the head of a request, unless it says so. */
+  readonly isSecretInBody?: boolean
 }
 
-/** The library's requests go out as all of the gateway's own do. */
+/** The library's requests go out as all of the gateway's own do. No redirect is followed. */
 export const makeFetch = Effect.gen(function* () {
   const client = yield* HttpClient.HttpClient
   const run = Effect.runPromiseWith(yield* Effect.context())
@@ -31,18 +41,24 @@ export const makeFetch = Effect.gen(function* () {
     const sent =
       text === "" ? request : HttpClientRequest.setBody(request, HttpBody.text(text, headers["content-type"]))
     const answered = Effect.gen(function* () {
-      const response = yield* client.execute(sent)
-      const answer = yield* response.text
+      const response = yield* Effect.mapError(client.execute(sent), fromClient)
+      const answer = yield* textOf(response, maxBytes)
       const isEmpty = response.status === 204 || response.status === 304
       return new Response(isEmpty ? null : answer, { status: response.status, headers: { ...response.headers } })
     })
-    return run(Effect.timeout(answered, `${timeoutSeconds} seconds`), signal === undefined ? {} : { signal })
+    return run(
+      Effect.timeoutOrElse(answered, { duration: `${timeoutSeconds} seconds`, orElse: () => Effect.fail(late) }),
+      signal === undefined ? {} : { signal }
+    )
   }
   return fetchOwn
 })
 
-const authOf = ({ clientSecret }: Client) =>
-  clientSecret === undefined ? OpenId.None() : OpenId.ClientSecretBasic(Redacted.value(clientSecret))
+const authOf = ({ clientSecret, isSecretInBody = false }: Client) => {
+  if (clientSecret === undefined) return OpenId.None()
+  const secret = Redacted.value(clientSecret)
+  return isSecretInBody ? OpenId.ClientSecretPost(secret) : OpenId.ClientSecretBasic(secret)
+}
 
 /** What an issuer says of itself, by OpenID Connect or by RFC 8414. */
 export const discover = (

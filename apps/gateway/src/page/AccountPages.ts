@@ -33,7 +33,10 @@ ${body}
   )
 
 /** Asks a person whether a caller's plan may act as the person at an account. */
-export const confirmation = ({ account, caller, host, plan_id, scopes, tool }: Link & ShownAccount, link: string) => {
+export const confirmation = (
+  { account, caller, found, host, plan_id, scopes, tool }: Link & ShownAccount,
+  link: string
+) => {
   const rights =
     scopes.length === 0
       ? `<p>The gateway asks for no particular rights: ${escaped(host)} says which it gives.</p>`
@@ -44,10 +47,10 @@ export const confirmation = ({ account, caller, host, plan_id, scopes, tool }: L
 <strong>${escaped(account)}</strong>, which <strong>${escaped(tool)}</strong> needs. If you go on, you log in at
 <strong>${escaped(host)}</strong>. From then on this and later plans of <strong>${escaped(caller)}</strong> act there as you,
 until you take it back.</p>
-${rights}
+${found === undefined ? "" : `<p>Nobody has configured this account: the server at <strong>${escaped(account)}</strong> wants it, and has named <strong>${escaped(found.issuer)}</strong>. What you grant goes to that server only.</p>\n`}${rights}
 <p>Go on only if you are <strong>${escaped(caller)}</strong>, and have asked for this. Else close this page: nothing has happened.</p>
 <form method="post" action="/accounts/connect?link=${encodeURIComponent(link)}"><button>Go on to ${escaped(host)}</button></form>`,
-    // The answer to the form sends the browser on to a place that the operator has named.
+    // The answer to the form sends the browser on to a place that the operator or a server has named.
     "'self' https: http:"
   )
 }

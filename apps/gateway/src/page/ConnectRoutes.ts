@@ -44,6 +44,29 @@ export const layer = HttpApiBuilder.group(
       return Option.isSome(login)
     })
 
+    /** Takes what a browser has come back with, to the place of a server that was found or to that of the others. */
+    const arrived = (request: HttpServerRequest.HttpServerRequest, place?: string) =>
+      Effect.gen(function* () {
+        const { arrive, openKept, use } = yield* expectAccounts
+        const { drop, kept } = yield* logins.wayTo("account")
+        const arriving = Effect.gen(function* () {
+          const way = yield* openKept(kept)
+          yield* isCaller(request, way)
+          if (!(yield* use(way))) return yield* used
+          const { search } = new URL(request.url, "http://localhost")
+          yield* arrive(way, { base: baseOf(a2a.publicUrl, request), place, search })
+          return AccountPages.connected(way)
+        })
+        return drop(yield* answer(arriving))
+      }).pipe(answer)
+
+    const described = (request: HttpServerRequest.HttpServerRequest, place?: string) =>
+      Effect.map(expectAccounts, ({ describe }) =>
+        HttpServerResponse.jsonUnsafe(describe(baseOf(a2a.publicUrl, request), place), {
+          headers: { "cache-control": "max-age=300" }
+        })
+      ).pipe(answer)
+
     return handlers
       .handleRaw("confirm", ({ query: { link: text }, request }) =>
         Effect.gen(function* () {
@@ -66,19 +89,9 @@ export const layer = HttpApiBuilder.group(
           return (yield* logins.wayTo("account")).keep(HttpServerResponse.empty({ status: 303, headers }), kept)
         }).pipe(answer)
       )
-      .handleRaw("arrive", ({ request }) =>
-        Effect.gen(function* () {
-          const { arrive, openKept, use } = yield* expectAccounts
-          const { drop, kept } = yield* logins.wayTo("account")
-          const arrived = Effect.gen(function* () {
-            const way = yield* openKept(kept)
-            yield* isCaller(request, way)
-            if (!(yield* use(way))) return yield* used
-            yield* arrive(way, new URL(`${baseOf(a2a.publicUrl, request)}${request.url}`))
-            return AccountPages.connected(way)
-          })
-          return drop(yield* answer(arrived))
-        }).pipe(answer)
-      )
+      .handleRaw("arrive", ({ request }) => arrived(request))
+      .handleRaw("arriveFrom", ({ params: { server }, request }) => arrived(request, server))
+      .handleRaw("client", ({ request }) => described(request))
+      .handleRaw("clientOf", ({ params: { server }, request }) => described(request, server))
   })
 )

@@ -14,8 +14,8 @@ interface Init {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** As much of a browser as a login takes: cookies by host, redirections, and the forms of the provider's own pages. */
-export const makeBrowser = () => {
+/** As much of a browser as a login takes: cookies by host, redirections, and the forms of the provider's own pages. `reach` says where a URL leads. */
+export const makeBrowser = (reach: (url: string) => string = (url) => url) => {
   const jars = new Map<string, Map<string, string>>()
   const visited: Array<string> = []
 
@@ -25,7 +25,7 @@ export const makeBrowser = () => {
     jars.set(host, jar)
     visited.push(url)
     const cookie = Array.from(jar, ([name, value]) => `${name}=${value}`).join("; ")
-    const response = await fetch(url, { ...init, redirect: "manual", headers: { cookie, ...init.headers } })
+    const response = await fetch(reach(url), { ...init, redirect: "manual", headers: { cookie, ...init.headers } })
     for (const text of response.headers.getSetCookie()) {
       const [pair = "", ...attributes] = text.split("; ")
       const at = pair.indexOf("=")

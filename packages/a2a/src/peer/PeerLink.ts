@@ -68,7 +68,7 @@ export const make = (cards: AgentCards, auths: PeerAuths) => {
     cardLimit?: Duration.Duration
   ): Effect.fn.Return<PeerLink, ExchangeError> {
     const { auth, dialect, endpoint, streaming, trust } = call.agent
-    const peerAuth = yield* auths.forAgent(auth)
+    const peerAuth = yield* auths.forAgent(auth, endpoint)
     const last = interfaces.get(endpoint)
     const before = last?.isGuess === true && cardLimit !== undefined ? undefined : last
     const isCardWanted = dialect === "auto" || (trust?.verify_did === true && trust.pinned_did === undefined)

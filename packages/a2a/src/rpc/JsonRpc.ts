@@ -93,7 +93,7 @@ const authorized = <A, R>(
   request: Effect.Effect<A, ExchangeError, R>
 ): Effect.Effect<A, ExchangeError, R> =>
   Effect.catchIf(request, isUnauthorized, (refused) =>
-    Effect.flatMap(auth.renew, (renewed) => (renewed ? request : Effect.fail(refused)))
+    Effect.flatMap(auth.renew(), (renewed) => (renewed ? request : Effect.fail(refused)))
   )
 
 /** One request to a peer. */

@@ -17,12 +17,23 @@ export class Rpc extends Data.TaggedClass("rpc")<
 > {}
 /** 401, 403, or a variable of the environment that is not set: then the message names it, and nothing was sent. */
 export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
+/** What an MCP server or an agent has said of the account that it wants: the authorization server, for which resource its tokens are (RFC 8707), and the scopes. */
+export interface FoundAccount {
+  readonly issuer: string
+  readonly resource: string
+  readonly scopes: ReadonlyArray<string>
+}
+
 /**
  * The gateway has nothing with which it could act as the caller now, so nothing was sent. `account` says what is missing: null is a valid token of the caller. Where the
- * server has taken the call before, the `mark` says how it goes on there.
+ * server has taken the call before, the `mark` says how it goes on there. `found` is what the server says of an account that the configuration does not name.
  */
 export class AccountRequired extends Data.TaggedClass("account_required")<
-  Details & { readonly account: string | null; readonly mark?: string }
+  Details & {
+    readonly account: string | null
+    readonly mark?: string | undefined
+    readonly found?: FoundAccount | undefined
+  }
 > {}
 /** 402. `terms` is the whole answer, which says what to pay, and how. */
 export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: Schema.Json }> {}

@@ -127,7 +127,8 @@ export class ServerFetch {
       return yield* respond(HttpClient.withScope(client), signed)
     })
     const response = yield* attempt
-    return response.status === 401 && (yield* auth.renew) ? yield* attempt : response
+    const { headers: told, status } = response
+    return status === 401 && (yield* auth.renew(told["www-authenticate"])) ? yield* attempt : response
   })
 
   /** Sends a request, and gives the head of its answer. The connection closes with the body, or when the request is aborted. */

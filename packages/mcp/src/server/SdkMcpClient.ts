@@ -103,7 +103,7 @@ export const make = Effect.gen(function* () {
 
   const connect = Effect.fnUntraced(function* ({ auth, headers, url }: McpServer, route: Route, answers?: boolean) {
     const credentials = yield* Effect.mapError(
-      auths.forAgent(auth, resourceOf(url)),
+      auths.forAgent(auth, url, resourceOf(url)),
       ({ reason }) => new PeerError({ reason })
     )
     const { redaction } = credentials

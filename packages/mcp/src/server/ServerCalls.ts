@@ -78,8 +78,8 @@ const marking = (pending: Pending.Pending) =>
   Effect.mapError((failure: ServerFailure) => {
     const { reason } = failure
     if (reason._tag !== "account_required" || reason.mark !== undefined) return failure
-    const { account, message } = reason
-    return ServerFailure.of(new AccountRequired({ account, message, mark: Pending.encodeMark(pending) })).taken
+    const { account, found, message } = reason
+    return ServerFailure.of(new AccountRequired({ account, found, message, mark: Pending.encodeMark(pending) })).taken
   })
 
 /** One call that is being made. */

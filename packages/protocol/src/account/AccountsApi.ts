@@ -27,7 +27,12 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
       })
     ),
     HttpApiEndpoint.delete("disconnect", "/accounts/:name", {
-      params: { name: Schema.String.annotate({ description: "The name of the account in the configuration" }) },
+      params: {
+        name: Schema.String.annotate({
+          description:
+            "The name of the account in the configuration; of one that a server has named itself, the URL of that server"
+        })
+      },
       success: HttpApiSchema.NoContent,
       error: [InvalidRequest, NotFound, ...failures]
     }).annotateMerge(
@@ -43,6 +48,20 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
 
 const link = { link: Schema.String.annotate({ description: "As the `url` of what waits has it" }) }
 const page = Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/html; charset=utf-8" }))
+const server = {
+  server: Schema.String.check(Schema.isPattern(/^[\w-]{22}$/)).annotate({
+    description: "By what the gateway knows the authorization server"
+  })
+}
+const client = Schema.Struct({
+  client_id: Schema.String,
+  client_name: Schema.String,
+  redirect_uris: Schema.Array(Schema.String),
+  grant_types: Schema.Array(Schema.String),
+  response_types: Schema.Array(Schema.String),
+  application_type: Schema.String,
+  token_endpoint_auth_method: Schema.String
+}).annotate({ identifier: "ClientMetadata" })
 const refusals = [Unauthorized, Forbidden, NotFound, ...failures] as const
 
 /** The way of a person to the authorization server of an account, and back. */
@@ -76,6 +95,36 @@ export class ConnectApi extends HttpApiGroup.make("connect")
       OpenApi.annotations({
         summary: "Come back from the authorization server",
         description: "Only the browser that has left can come back, once, within 10 minutes. What has waited goes on."
+      })
+    ),
+    HttpApiEndpoint.get("arriveFrom", "/accounts/callback/:server", {
+      params: server,
+      query: Schema.Record(Schema.String, Schema.String),
+      success: page,
+      error: [InvalidRequest, ...refusals]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Come back from an authorization server that was discovered",
+        description: "Each has a place of its own: the answer of another one is refused."
+      })
+    ),
+    HttpApiEndpoint.get("client", "/accounts/client", {
+      success: client,
+      error: [NotFound, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "What the gateway is as a client of authorization servers",
+        description: "A client id metadata document: its URL is the `client_id`, and may be a `client_metadata_url`."
+      })
+    ),
+    HttpApiEndpoint.get("clientOf", "/accounts/client/:server", {
+      params: server,
+      success: client,
+      error: [InvalidRequest, NotFound, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "What the gateway is as a client of an authorization server that was discovered",
+        description: "The same with the callback of this server."
       })
     )
   )

@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { FoundAccount } from "@bowline/domain/peer/PeerError"
 import { Context, Effect, Option, type Redacted } from "effect"
 import type { ExchangeError } from "../http/ExchangeError.ts"
 
@@ -9,10 +10,16 @@ export interface AskedAccount {
   readonly caller: CallerName
   readonly plan_id: PlanId
   readonly tool: string
+  /** What the server has said of an account that the configuration does not name. */
+  readonly found?: FoundAccount | undefined
 }
 
-/** What callers have granted for the accounts of the configuration, so that plans act as them there. No account, unless the app has some. */
+/** What callers have granted for the accounts of the configuration, and for those that servers name, so that plans act as them there. No account, unless the app has some. */
 export const AccountGrants = Context.Reference<{
+  /** The account that is meant where this URL is called: one of the configuration, or that of the URL itself, if it `isFound` by what its server says. */
+  readonly accountAt: (name: string, url: string) => { readonly account: string; readonly isFound: boolean }
+  /** Finds the account of a URL whose server has answered 401 with this `WWW-Authenticate`. */
+  readonly find: (url: string, challenge: string | undefined) => Effect.Effect<FoundAccount, ExchangeError>
   /** Why what is granted for an account does not go to a URL that a request names, if so. */
   readonly refuseAt: (account: string, url: string) => string | undefined
   /** The token of a caller for an account, renewed if it ends soon. None: the caller has to grant one. */
@@ -26,6 +33,8 @@ export const AccountGrants = Context.Reference<{
   readonly linkOf: (asked: AskedAccount) => Effect.Effect<string | null>
 }>("@bowline/runtime/auth/AccountGrants", {
   defaultValue: () => ({
+    accountAt: (account) => ({ account, isFound: false }),
+    find: () => Effect.die(new Error("There are no accounts")),
     refuseAt: (account) => `Expected an account of the configuration (accounts in the file), which has no ${account}`,
     token: () => Effect.succeedNone,
     refuse: () => Effect.void,

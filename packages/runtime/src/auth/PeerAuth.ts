@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type AgentAuth, variablesOf } from "@bowline/domain/peer/Agent"
-import { AccountRequired, Auth, Unreachable } from "@bowline/domain/peer/PeerError"
+import { AccountRequired, Auth, type FoundAccount, Unreachable } from "@bowline/domain/peer/PeerError"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
@@ -18,8 +18,8 @@ export type Headers = Readonly<Record<string, string>>
 export interface PeerAuth {
   /** The headers of a request with exactly this body. They hold secrets. */
   readonly headers: (body: string) => Effect.Effect<Headers, ExchangeError>
-  /** Drops a token that got a 401. Says whether the request is worth making once more. */
-  readonly renew: Effect.Effect<boolean, ExchangeError>
+  /** Drops a token that got a 401 with this `WWW-Authenticate`. Says whether the request is worth making once more. */
+  readonly renew: (challenge?: string) => Effect.Effect<boolean, ExchangeError>
   /** Knows the tokens of all headers so far. */
   readonly redaction: Redaction
 }
@@ -28,7 +28,7 @@ const withToken = (token: Redacted.Redacted): Headers => ({ authorization: `Bear
 
 const fixed = (headers: Headers): PeerAuth => ({
   headers: () => Effect.succeed(headers),
-  renew: Effect.succeed(false),
+  renew: () => Effect.succeed(false),
   redaction: new Redaction().addAuthorization(headers["authorization"])
 })
 
@@ -43,7 +43,7 @@ const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => (
         "x-did-signature": signRequest(body, timestamp)
       }
     }),
-  renew: Effect.succeed(false),
+  renew: () => Effect.succeed(false),
   redaction: new Redaction().addAuthorization(headers["authorization"])
 })
 
@@ -58,36 +58,51 @@ const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): 
         redaction.addAuthorization(headers["authorization"])
         return headers
       }),
-    renew: Effect.suspend(() => (last === undefined ? Effect.void : tokens.drop(grant, last))).pipe(Effect.as(true)),
+    renew: () => Effect.as(last === undefined ? Effect.void : tokens.drop(grant, last), true),
     redaction
   }
 }
 
-const notGranted = (account: string) =>
+const notGranted = (account: string, found?: FoundAccount) =>
   failure(
     "refused",
     new AccountRequired({
       account,
+      found,
       message: `The caller has not granted what the gateway needs at the account ${account}. The plan goes on once the caller has`
     })
   )
 
-/** What the caller has granted at an account. */
-const lent = (grants: (typeof AccountGrants)["Service"], account: string, caller: CallerName | undefined): PeerAuth => {
+/** Where a server is that is called with what its caller has granted, and as whom. */
+interface Lender {
+  readonly url: string
+  readonly account: string
+  readonly isFound: boolean
+  readonly caller: CallerName | undefined
+}
+
+/** What the caller has granted at an account. Where the configuration does not name it, the server is asked without a token first: its 401 says where to get one. */
+const lent = (
+  { find, refuse, token }: (typeof AccountGrants)["Service"],
+  { account, caller, isFound, url }: Lender
+): PeerAuth => {
   const redaction = new Redaction()
   let last: Redacted.Redacted | undefined
+  const own = caller === undefined ? Effect.succeedNone : token(caller, account)
   return {
     headers: Effect.fnUntraced(function* () {
-      const token = caller === undefined ? Option.none<Redacted.Redacted>() : yield* grants.token(caller, account)
-      if (Option.isNone(token)) return yield* notGranted(account)
-      last = token.value
+      last = Option.getOrUndefined(yield* own)
+      if (last === undefined) return isFound && caller !== undefined ? {} : yield* notGranted(account)
       const headers = withToken(last)
       redaction.addAuthorization(headers["authorization"])
       return headers
     }),
-    renew: Effect.suspend(() =>
-      caller === undefined || last === undefined ? Effect.void : grants.refuse(caller, account, last)
-    ).pipe(Effect.as(true)),
+    renew: Effect.fnUntraced(function* (challenge) {
+      if (caller !== undefined && last !== undefined) yield* refuse(caller, account, last)
+      // The caller may have granted something meanwhile.
+      if (!isFound || Option.isSome(yield* own)) return true
+      return yield* notGranted(account, yield* find(url, challenge))
+    }),
     redaction
   }
 }
@@ -126,9 +141,10 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   const bearerOf = (name: string) => Effect.flatMap(secretOf(name), (token) => bearer(token, `The variable ${name}`))
 
   return {
-    /** An OAuth token is asked for with the `resource` that it is for, if that is given. Who acts for a caller does so for the one that this is asked `OnBehalfOf`. */
+    /** For requests to this URL. An OAuth token is asked for with the `resource` that it is for, if that is given. Who acts for a caller does so for the one that this is asked `OnBehalfOf`. */
     forAgent: Effect.fnUntraced(function* (
       auth: AgentAuth,
+      url: string,
       resource?: string
     ): Effect.fn.Return<PeerAuth, ExchangeError> {
       switch (auth.type) {
@@ -151,7 +167,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
           yield* secretOf(auth.client_secret_env_var)
           return granted(tokens, resource === undefined ? auth : { ...auth, resource })
         case "account":
-          return lent(grants, auth.account, yield* OnBehalfOf)
+          return lent(grants, { url, ...grants.accountAt(auth.account, url), caller: yield* OnBehalfOf })
         case "token_exchange":
           for (const [, name] of variablesOf(auth)) yield* secretOf(name)
           return granted(tokens, {

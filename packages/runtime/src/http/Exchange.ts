@@ -32,8 +32,8 @@ export const tooLarge = tooLargeFor(maxBytes)
 
 export const fromClient = ({ reason }: HttpClientError.HttpClientError): ExchangeError => fromTransport(reason.cause)
 
-/** A body may come in single bytes: each piece is copied, since a piece that is kept costs a hundred times its size. */
-const readBody = (
+/** The body of an answer, up to a limit in bytes. It may come in single bytes: each piece is copied, since a piece that is kept costs a hundred times its size. */
+export const textOf = (
   response: HttpClientResponse.HttpClientResponse,
   limit: number
 ): Effect.Effect<string, ExchangeError> =>
@@ -82,7 +82,7 @@ export const respond = Effect.fnUntraced(function* <R>(
     const { status } = response
     if (status < 300 || status > 399 || status === 304) return response
     // A connection with an unread body cannot be used again.
-    yield* readBody(response, maxBytes)
+    yield* textOf(response, maxBytes)
     const target = redirection(current, response)
     if (target === undefined || redirects === maxRedirects) {
       const message = `The peer answered ${status}, a redirect that is not followed`
@@ -97,7 +97,7 @@ export const answerOf = Effect.fnUntraced(function* (
   response: HttpClientResponse.HttpClientResponse,
   limit: number = maxBytes
 ): Effect.fn.Return<Answer, ExchangeError> {
-  const body = yield* readBody(response, limit)
+  const body = yield* textOf(response, limit)
   return {
     status: response.status,
     body: new Redaction().addAuthorization(response.request.headers["authorization"]).body(body),

@@ -7,6 +7,7 @@ import type { CallerTokens } from "../auth/CallerTokens.ts"
 import { type AccountWait, ofMark, toMark } from "../store/AccountWait.ts"
 import type { StoredWait } from "../store/InboxStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import type { NeededAccount } from "../tool/Tool.ts"
 import type { PlanRun } from "./PlanRun.ts"
 
 /** Wakes what waits for an account that is there by now. */
@@ -52,7 +53,7 @@ export const ask = Effect.fnUntraced(function* (
   run: PlanRun,
   lookAgain: LookAgain,
   { id, spent, ...shown }: Waiter,
-  { message, ...wait }: AccountWait & { readonly message: string }
+  { found, message, ...wait }: AccountWait & Pick<NeededAccount, "found" | "message">
 ): Effect.fn.Return<boolean, StorageError> {
   const { caller, journal, request, resumed } = run.given
   const { wait_timeout_ms } = request.preferences
@@ -68,7 +69,8 @@ export const ask = Effect.fnUntraced(function* (
     const { linkOf } = yield* AccountGrants
     const { account } = wait
     const { plan_id } = run.given
-    const url = account === null ? null : yield* linkOf({ account, caller, plan_id, tool: shown.agent ?? shown.tool })
+    const asker = { caller, plan_id, tool: shown.agent ?? shown.tool }
+    const url = account === null ? null : yield* linkOf({ account, found, ...asker })
     const rest = { schema: null, data: null, url, why: null, tool_digest: null, known_tool: null }
     journal.append(
       [

@@ -6,7 +6,7 @@ import type { InboxStore } from "../store/InboxStore.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import * as McpTools from "../tool/McpTools.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { NeededAccount, Tool } from "../tool/Tool.ts"
 import { type GatheredTools, maxTools, notAllowed } from "./GatheredTools.ts"
 import * as AccountWaits from "./AccountWaits.ts"
 import * as McpServers from "./McpServers.ts"
@@ -67,19 +67,20 @@ const offer = Effect.fnUntraced(function* (
 const list = Effect.fnUntraced(function* (server: McpServers.OfferedServer, run: PlanRun, { lookAgain }: Given) {
   const { name } = server.terms
   const id = waitOfServer(run.given.plan_id, name)
-  const ask = (account: string | null, message: string) => {
+  const ask = (needed: NeededAccount) => {
     const waiter = { id, tool: name, agent: name, input: null, spent: () => 0 }
-    const asked = AccountWaits.ask(run, lookAgain, waiter, { account, task_id: null, message })
+    const { account, found, message } = needed
+    const asked = AccountWaits.ask(run, lookAgain, waiter, { account, found, task_id: null, message })
     return run.stages.within("client")(asked)
   }
   const left = AccountWaits.left(run, id)
   const hasExpired = AccountWaits.hasExpired(run, id)
-  let isThere = left === undefined || hasExpired || (yield* ask(left.account, ""))
+  let isThere = left === undefined || hasExpired || (yield* ask({ account: left.account, message: "" }))
   for (;;) {
     const listing = yield* run.stages.within("tool")(McpServers.list(server))
     const reason = Result.isFailure(listing.result) ? listing.result.failure.reason : undefined
     if (reason?._tag !== "account_required" || hasExpired || !isThere) return listing
-    isThere = yield* ask(reason.account, reason.message)
+    isThere = yield* ask(reason)
   }
 })
 

@@ -289,13 +289,13 @@ class StepCalls {
   /** Waits until the call can be made as the caller. Any process can go on with it: nothing was sent, or its server knows it. */
   #awaitAccount(
     { input, part, tool }: Dispatched,
-    { account, mark, message }: NeededAccount,
+    { account, found, mark, message }: NeededAccount,
     spent: () => number
   ): Effect.Effect<boolean> {
     const run = this.#run
     const { task_id } = part
     const waiter = { id: waitOfCall(task_id), tool: part.tool, agent: tool.agent, input, spent }
-    const wait = { account, task_id, message, ...(mark !== undefined && { resumes: mark }) }
+    const wait = { account, found, task_id, message, ...(mark !== undefined && { resumes: mark }) }
     return Effect.acquireUseRelease(
       Effect.sync(() => run.tasks.pause(task_id, true)),
       () => AccountWaits.ask(run, this.#options.lookAgain, waiter, wait),

@@ -1,3 +1,4 @@
+import type { AccountRequired } from "@bowline/domain/peer/PeerError"
 import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolEffect, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
@@ -68,11 +69,7 @@ export interface TaskCall {
 }
 
 /** What a call needs to act as its caller: an account, or with null a valid token. `mark` is by what its server knows the call, if it has taken it. */
-export interface NeededAccount {
-  readonly account: string | null
-  readonly message: string
-  readonly mark?: string | undefined
-}
+export type NeededAccount = Pick<AccountRequired, "account" | "found" | "mark" | "message">
 
 /** A question that a call has asked, as it is stored. */
 export interface AskedQuestion {

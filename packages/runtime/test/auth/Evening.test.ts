@@ -66,7 +66,7 @@ describe("an evening of calls as two callers", () => {
         const auths = yield* PeerAuth.make(client)
         const call: PeerClient["Service"]["call"] = ({ agent, input }) =>
           Effect.gen(function* () {
-            const auth = yield* auths.forAgent(agent.auth)
+            const auth = yield* auths.forAgent(agent.auth, agent.endpoint)
             const { authorization = "" } = yield* auth.headers("")
             const { subject, until } = read(authorization.replace("Bearer ", ""))
             if (until <= (yield* Clock.currentTimeMillis)) unauthorized++

@@ -33,6 +33,8 @@ export interface ConfigFile {
   readonly oidc: FileOidc | undefined
   /** Where callers let the gateway act as them, by name. */
   readonly accounts: FileAccounts
+  /** Whether agents and servers may have accounts of their own, which they name. */
+  readonly accountsDiscovered: boolean
   /** Where the bytes of files are, if not in the database. */
   readonly s3: FileS3 | undefined
   /** What calls of tools do that must not be done twice, by a glob of their names. */
@@ -58,6 +60,7 @@ const nothing: ConfigFile = {
   issuers: [],
   oidc: undefined,
   accounts: {},
+  accountsDiscovered: false,
   s3: undefined,
   effects: {},
   webhooks: [],
@@ -94,6 +97,7 @@ const read = Effect.fnUntraced(
     const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
     const {
       accounts = {},
+      accounts_discovered: accountsDiscovered = false,
       auth,
       budgets,
       console: { oidc } = {},
@@ -113,7 +117,7 @@ const read = Effect.fnUntraced(
       ...providerIssues(providers),
       ...issuerIssues(issuers),
       ...oidcIssues(oidc, issuers, environment),
-      ...accountIssues(accounts, PresetSettings.placedAuths(presets), environment),
+      ...accountIssues(accounts, accountsDiscovered, PresetSettings.placedAuths(presets), environment),
       ...bucketIssues(s3),
       ...tls.issues,
       ...ofPresets,
@@ -134,6 +138,7 @@ const read = Effect.fnUntraced(
       issuers,
       oidc,
       accounts,
+      accountsDiscovered,
       s3,
       effects: tools.effects ?? {},
       webhooks,

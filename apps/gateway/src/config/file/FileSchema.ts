@@ -69,6 +69,7 @@ export const Lists = Schema.Struct({
   tools: Schema.optionalKey(Schema.Struct({ effects: Schema.optionalKey(Effects) })),
   auth: Schema.optionalKey(Auth),
   accounts: Schema.optionalKey(FileAccounts),
+  accounts_discovered: Schema.optionalKey(Schema.Boolean),
   console: Schema.optionalKey(Schema.Struct({ oidc: Schema.optionalKey(FileOidc) })),
   files: Schema.optionalKey(Schema.Struct({ s3: Schema.optionalKey(FileS3) })),
   permissions: Schema.optionalKey(Permissions),
