@@ -34,6 +34,9 @@ const postgres = ["packages/storage-sql/test/postgres/globalSetup.ts"]
 
 const simulation = "test/simulation/**/*.test.ts"
 
+/** In `npm test` projects of one kind are one: its workers load Effect, and what else they have in common, once, and not once for each project. */
+const isWhole = process.env["BOWLINE_TEST_BUNDLE"] !== undefined
+
 /** Packages whose tests stay in their process, and need no database. */
 const pure = [
   "domain",
@@ -47,27 +50,41 @@ const pure = [
   "testing"
 ]
 
-/**
- * In `npm test` they are one project: its workers load Effect, and what else they have in common, once, and not once for each package. They keep a processor busy each, so
- * that two are enough. Vitest has one number of workers for each group.
- */
-const pureOnes =
-  process.env["BOWLINE_TEST_BUNDLE"] === undefined
-    ? pure.map((name) => project(`packages/${name}`))
-    : [
-        project("packages", {
-          name: "packages",
-          include: pure.map((name) => `${name}/test/**/*.test.ts`),
-          maxWorkers: Math.min(2, availableParallelism()),
-          sequence: { groupOrder: 1 }
-        })
-      ]
+const pureOnes = isWhole
+  ? [
+      project("packages", {
+        name: "packages",
+        include: pure.map((name) => `${name}/test/**/*.test.ts`),
+        // Each keeps a processor busy. Vitest has one number of workers for each group.
+        maxWorkers: Math.min(2, availableParallelism()),
+        sequence: { groupOrder: 1 }
+      })
+    ]
+  : pure.map((name) => project(`packages/${name}`))
+
+const browser = "apps/console/test/browser/globalSetup.ts"
+
+const processes = isWhole
+  ? [
+      project(".", {
+        name: "processes",
+        include: ["packages/storage-sql", "apps/gateway", "apps/console"].map(
+          (folder) => `${folder}/test/**/*.test.ts`
+        ),
+        exclude: [`apps/gateway/${simulation}`],
+        globalSetup: [...postgres, browser],
+        processes: true
+      })
+    ]
+  : [
+      project("packages/storage-sql", { globalSetup: postgres, processes: true }),
+      project("apps/gateway", { globalSetup: postgres, processes: true, exclude: [simulation] }),
+      project("apps/console", { globalSetup: [...postgres, browser], processes: true })
+    ]
 
 export default [
   ...pureOnes,
-  project("packages/storage-sql", { globalSetup: postgres, processes: true }),
-  project("apps/gateway", { globalSetup: postgres, processes: true, exclude: [simulation] }),
+  ...processes,
   // It watches everything that happens in its process, so no other file may have begun something there.
-  project("apps/gateway", { name: "gateway simulation", include: [simulation], isolate: true, processes: true }),
-  project("apps/console", { globalSetup: [...postgres, "apps/console/test/browser/globalSetup.ts"], processes: true })
+  project("apps/gateway", { name: "gateway simulation", include: [simulation], isolate: true, processes: true })
 ]
