@@ -1,6 +1,7 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
+import { accountGrants, callerTokens } from "./internal/AccountTables.ts"
 import * as Changes from "./internal/Changes.ts"
 import { filePages, filePurposes, files, outsideChunks, sessionFiles } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
@@ -57,11 +58,11 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0046_session_files": sessionFiles,
   "0047_file_purposes": filePurposes,
   "0048_outside_chunks": outsideChunks,
-  "0049_caller_tokens": Changes.callerTokens,
+  "0049_caller_tokens": callerTokens,
   "0050_sealed_waits": Changes.sealedWaits,
   "0051_file_pages": filePages,
   "0052_session_metadata": Changes.sessionMetadata,
-  "0053_account_grants": Changes.accountGrants
+  "0053_account_grants": accountGrants
 }
 
 const table = "bowline_migrations"

@@ -506,34 +506,5 @@ export const records: Steps = [
   )`
 ]
 
-/** The newest token of each caller who has plans that act as the caller, encrypted. */
-export const callerTokens: Steps = [
-  `create table if not exists caller_tokens (
-    owner text primary key,
-    sealed text not null,
-    expires_at timestamptz(3) not null
-  )`,
-  `create index if not exists caller_tokens_expiry on caller_tokens (expires_at)`
-]
-
 /** What callers have given to a session; null where they have given nothing. */
 export const sessionMetadata: Steps = [`alter table sessions add column if not exists metadata json`]
-
-/** What callers have granted at the authorization servers of accounts, encrypted, and the secrets of links that were used. */
-export const accountGrants: Steps = [
-  `create table if not exists account_grants (
-    owner text not null,
-    account text not null,
-    sealed text not null,
-    scopes text[] not null,
-    connected_at timestamptz(3) not null,
-    expires_at timestamptz(3),
-    claimed_at timestamptz(3),
-    primary key (owner, account)
-  )`,
-  `create table if not exists used_secrets (
-    digest text collate "C" primary key,
-    expires_at timestamptz(3) not null
-  )`,
-  `create index if not exists used_secrets_expiry on used_secrets (expires_at)`
-]
