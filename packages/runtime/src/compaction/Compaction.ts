@@ -55,6 +55,8 @@ export interface Wanted extends Summariser.SummaryWanted {
   readonly question: { readonly id: MessageId; readonly entry: Entry } | undefined
   /** A provider has refused a prompt of that size as too long. */
   readonly isRefused: boolean
+  /** Whether the budget has something left for a summary. */
+  readonly mayAsk: boolean
   /** What the prompt has beside its messages, with these summaries. */
   readonly frame: (summaries: ReadonlyArray<string>) => Parameters<typeof TokenEstimate.ofFrame>[1]
 }
@@ -178,7 +180,7 @@ export class Compaction extends Context.Service<
 
         const head = history.slice(0, cut.covered - (messages.length - history.length))
         const through = head.at(-1)
-        const text = through === undefined ? undefined : yield* summarise(wanted, head, summaries)
+        const text = through === undefined || !wanted.mayAsk ? undefined : yield* summarise(wanted, head, summaries)
         if (through === undefined || text === undefined) {
           return { _tag: "Failed", prompt: promptWithout(session, question, cut, budget) }
         }

@@ -113,6 +113,7 @@ export class SessionCompaction extends Context.Service<
           models: [config.model, ...config.fallbackModels],
           size: contextWindow,
           isRefused: false,
+          mayAsk: true,
           frame: (summaries) => ({ system: contextBlock("", summaries) ?? "", tools: [] }),
           remoteTasks: new Map(),
           endsAt: (yield* Monotonic.now) + Duration.toMillis(timeout),

@@ -22,18 +22,26 @@ type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_toke
 /** How much of its limits a plan has used. `knownCost` is in US dollars, without what has no price. */
 type Used = Pick<Progress, "steps" | "tool_calls" | "usage"> & { readonly knownCost: number }
 
+/** What of tokens and money is used up, if something is. */
+export const usedUp = (
+  { knownCost, usage }: Omit<Used, "steps" | "tool_calls">,
+  { max_cost_usd = Infinity, max_total_tokens = Infinity }: Omit<Limits, "max_steps" | "max_tool_calls">,
+  left: Allowance
+): StopReason | undefined => {
+  if (usage.input_tokens + usage.output_tokens >= max_total_tokens || left.tokens <= 0) return "max_total_tokens"
+  return knownCost >= max_cost_usd || left.costUsd <= 0 ? "max_cost" : undefined
+}
+
 /** Why the next step gets no tools, if so. */
 export const withheld = (
-  { knownCost, steps, tool_calls, usage }: Used,
-  { max_cost_usd = Infinity, max_steps, max_tool_calls, max_total_tokens = Infinity }: Limits,
+  used: Used,
+  limits: Limits,
   { mayCall, isLooping, left }: { readonly mayCall: boolean; readonly isLooping: boolean; readonly left: Allowance }
 ): StopReason | undefined => {
   if (!mayCall) return undefined
   if (isLooping) return "loop"
-  if (tool_calls >= max_tool_calls || left.toolCalls <= 0) return "max_tool_calls"
-  if (usage.input_tokens + usage.output_tokens >= max_total_tokens || left.tokens <= 0) return "max_total_tokens"
-  if (knownCost >= max_cost_usd || left.costUsd <= 0) return "max_cost"
-  return steps >= max_steps ? "max_steps" : undefined
+  if (used.tool_calls >= limits.max_tool_calls || left.toolCalls <= 0) return "max_tool_calls"
+  return usedUp(used, limits, left) ?? (used.steps >= limits.max_steps ? "max_steps" : undefined)
 }
 
 /**

@@ -20,6 +20,13 @@ interface Given {
   readonly frame: Wanted["frame"]
 }
 
+/** What a summary may use: nothing where tokens or money are used up, and at most so much of each. */
+export interface SummaryBudget {
+  readonly isUsedUp: () => boolean
+  readonly tokens: number
+  readonly usd: number
+}
+
 /** How much of the threshold a prompt has, at most, whose old files were left out: the next steps have room. */
 const filesLeave = 0.75
 
@@ -75,14 +82,12 @@ export class PlanPrompt {
 
   /** Fails if the next request alone may cost more than this limit, which is called `name`: its prompt, and the longest answer of the model. */
   affordable(maxUsd: number, name: string): Effect.Effect<void, PlannerError> {
-    const { outputLimit = 0, price } = this.#limits()
-    if (maxUsd === Infinity || price === undefined) return Effect.void
-    const costOf = (tokens: number) => addCost((tokens * price.input + outputLimit * price.output) / 1_000_000, 0) ?? 0
-    if (costOf(this.#atMost()) <= maxUsd) return Effect.void
+    if (maxUsd === Infinity || this.#costOf(this.#atMost()) <= maxUsd) return Effect.void
     return Effect.gen({ self: this }, function* () {
       const tokens = yield* this.#estimate()
-      const cost = costOf(tokens)
+      const cost = this.#costOf(tokens)
       if (cost <= maxUsd) return
+      const { outputLimit = 0 } = this.#limits()
       const size = `about ${tokens} tokens, and up to ${outputLimit} of the answer`
       const message = `The next request alone may cost ${cost} US dollars (${size}), more than the ${maxUsd} of ${name}`
       const data = { estimated_tokens: tokens, estimated_cost_usd: cost }
@@ -91,25 +96,32 @@ export class PlanPrompt {
   }
 
   /** Makes the prompt short, if it is too long for the next step. Fails if it cannot be made short enough. */
-  get fit(): Effect.Effect<void, ProviderError | StorageError> {
+  fit(budget: SummaryBudget): Effect.Effect<void, ProviderError | StorageError> {
     return Effect.suspend(() => {
       const limits = this.#limits()
       const threshold = ContextBudget.threshold(limits)
       // Mostly the number of bytes shows that the prompt is short. Then no tokens are counted.
       if (this.#atMost() <= threshold) return Effect.void
-      return this.#compact(limits, threshold).pipe(this.#given.run.stages.within("compaction"))
+      return this.#compact(limits, threshold, budget).pipe(this.#given.run.stages.within("compaction"))
     })
   }
 
   /** The step was refused as too long: makes the prompt shorter, and says whether it is. */
-  get shorten(): Effect.Effect<boolean, StorageError> {
-    return this.#shorten().pipe(this.#given.run.stages.within("compaction"))
+  shorten(budget: SummaryBudget): Effect.Effect<boolean, StorageError> {
+    return this.#shorten(budget).pipe(this.#given.run.stages.within("compaction"))
   }
 
   #limits() {
     const { config, run } = this.#given
     const { contextWindow, facts } = ModelLimits.of(config, run.model)
     return { ...facts, contextWindow }
+  }
+
+  /** What a request of so many tokens may cost, with the longest answer of the model; 0 if its price is unknown. */
+  #costOf(tokens: number): number {
+    const { outputLimit = 0, price } = this.#limits()
+    if (price === undefined) return 0
+    return addCost((tokens * price.input + outputLimit * price.output) / 1_000_000, 0) ?? 0
   }
 
   /** The messages whose tokens are still to be estimated, and the tokens that the provider has reported. */
@@ -137,14 +149,14 @@ export class PlanPrompt {
     })
   }
 
-  #compact(limits: ContextBudget.Limits, threshold: number) {
+  #compact(limits: ContextBudget.Limits, threshold: number, budget: SummaryBudget) {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<void, ProviderError | StorageError> {
       const tokens = yield* this.#estimate()
       if (tokens <= threshold) return
       // Files go before any word does.
       if (yield* this.#leaveOut(tokens - filesLeave * threshold, tokens - threshold)) return
       const most = limits.contextWindow - ContextBudget.outputReserve(limits)
-      const made = yield* this.#make(limits.contextWindow, false)
+      const made = yield* this.#make(limits.contextWindow, tokens, budget, false)
       // Without a summary, the prompt keeps every message that fits.
       if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
       if (made._tag !== "NothingToGain") {
@@ -158,12 +170,12 @@ export class PlanPrompt {
     })
   }
 
-  #shorten() {
+  #shorten(budget: SummaryBudget) {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<boolean, StorageError> {
       const limits = this.#limits()
       if (yield* this.#leaveOut(Infinity, 1)) return true
-      const size = Math.min(yield* this.#estimate(), limits.contextWindow)
-      const made = yield* this.#make(size, true)
+      const tokens = yield* this.#estimate()
+      const made = yield* this.#make(Math.min(tokens, limits.contextWindow), tokens, budget, true)
       if (made._tag === "NothingToGain") return false
       this.#take(made)
       return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
@@ -181,7 +193,8 @@ export class PlanPrompt {
     })
   }
 
-  #make(size: number, isRefused: boolean) {
+  /** `tokens` are those of the prompt: a summary reads about as many. */
+  #make(size: number, tokens: number, budget: SummaryBudget, isRefused: boolean) {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<Made, StorageError> {
       const { compaction, frame, question, run } = this.#given
       const { journal } = run.given
@@ -192,6 +205,7 @@ export class PlanPrompt {
         question,
         size,
         isRefused,
+        mayAsk: !budget.isUsedUp() && tokens <= budget.tokens && this.#costOf(tokens) <= budget.usd,
         frame,
         remoteTasks: run.tasks.remoteTasks,
         timeout: Infinity,

@@ -16,7 +16,7 @@ import { stepDuration } from "../telemetry/PlanMetrics.ts"
 import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
 import * as DailyAllowance from "./DailyAllowance.ts"
-import { stopReason, withheld } from "./Decision.ts"
+import { stopReason, usedUp, withheld } from "./Decision.ts"
 import * as FinalAnswer from "./FinalAnswer.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
@@ -140,12 +140,19 @@ export class StepLoop {
     const step = run.beginStep()
     const found = yield* this.#services.allowance(run)
     const usedBefore = DailyAllowance.usedBy(run)
-    yield* prompt.fit
+    const { max_cost_usd = Infinity, max_total_tokens = Infinity } = preferences
     // A summary costs, too.
-    const left = DailyAllowance.behind(found, usedBefore, DailyAllowance.usedBy(run))
-    yield* prompt.within(preferences.max_total_tokens ?? Infinity, "preferences.max_total_tokens")
+    const leftNow = () => DailyAllowance.behind(found, usedBefore, DailyAllowance.usedBy(run))
+    const budget = {
+      isUsedUp: () => usedUp(used(run), preferences, leftNow()) !== undefined,
+      tokens: Math.min(max_total_tokens, found.tokensPerDay),
+      usd: Math.min(max_cost_usd, found.mostUsd)
+    }
+    yield* prompt.fit(budget)
+    const left = leftNow()
+    yield* prompt.within(max_total_tokens, "preferences.max_total_tokens")
     yield* prompt.within(left.tokensPerDay, `the daily budget of ${run.given.caller}`)
-    yield* prompt.affordable(preferences.max_cost_usd ?? Infinity, "preferences.max_cost_usd")
+    yield* prompt.affordable(max_cost_usd, "preferences.max_cost_usd")
     yield* prompt.affordable(left.mostUsd, `the budget of ${run.given.caller}`)
     if (before === undefined) run.count({ steps: run.progress.steps + 1 })
     const { steps } = run.progress
@@ -164,12 +171,12 @@ export class StepLoop {
     const answer = yield* this.#services.askStep(run, step, {
       question: () => request(mustAnswer, corrections),
       mayCall: !mustAnswer,
-      shorten: prompt.shorten,
+      shorten: prompt.shorten(budget),
       before,
       urgent: run.inbox.urgent,
       steer: Effect.andThen(
         Effect.suspend(() => this.#takeTexts(number)),
-        prompt.fit
+        prompt.fit(budget)
       )
     })
     return { answer, left, stop: stopReason(answer, withholding) }

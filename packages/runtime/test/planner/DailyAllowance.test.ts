@@ -1,7 +1,8 @@
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import type { Script } from "@bowline/testing/unstable/provider/Script"
+import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import { results, type Script } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -39,8 +40,8 @@ describe("a daily budget", () => {
 
   it.effect("counts the summary in front of a step for that step", () => {
     const script: Script = (asked) =>
-      isSummary(asked) ? [say("the summary"), usage({ input_tokens: 3_000 })] : [say("noted")]
-    const config = { ...small, budgetOf: () => ({ tokens: 3_000, tool_calls: 10 }) }
+      isSummary(asked) ? [say("the summary"), usage({ input_tokens: 4_000 })] : [say("noted")]
+    const config = { ...small, budgetOf: () => ({ tokens: 4_000, tool_calls: 10 }) }
     return Effect.gen(function* () {
       const reasons: Array<string> = []
       for (const turn of [1, 2, 3, 4]) {
@@ -50,6 +51,43 @@ describe("a daily budget", () => {
       assert.deepStrictEqual(reasons, ["stop", "stop", "stop", "max_total_tokens"])
     }).pipe(Effect.provide(layer({ script, config })))
   })
+
+  it.effect("pays for no summary where it is used up: the last step reads less", () => {
+    /** Each step has used 700 tokens more than the one before. The fourth would be too long. */
+    const script: Script = (asked) => {
+      const done = results(asked).length
+      if (asked.toolChoice === "none") return [say("enough")]
+      return [callTool("bob_ask", { input: `${done}` }), usage({ input_tokens: 700 * (done + 1) })]
+    }
+    const peers = { call: () => Effect.succeed({ ...hi, content: words(900) }) }
+    const model = { contextWindow: 4_000, outputLimit: 1_000, price: { input: 1, output: 0 } }
+    const models = () => ({ exact: new Map([[small.model, model]]), named: new Map() })
+    const budgets = [
+      { budgetOf: () => ({ tokens: 4_000, tool_calls: 10 }) },
+      { budgetOf: () => ({ tokens: Infinity, tool_calls: 10, cost_usd: 0.004 }) },
+      { preferences: { max_total_tokens: 4_000 } },
+      { preferences: { max_cost_usd: 0.004 } }
+    ]
+    return Effect.forEach(budgets, ({ preferences = {}, ...budget }) =>
+      Effect.gen(function* () {
+        const events = yield* askIn("?", { agents: [bob], preferences })
+        assert.deepInclude(single(events, "final"), { text: "enough", steps: 4 })
+        assert.deepStrictEqual(all(events, "compaction"), [])
+        const asked = yield* (yield* ScriptedProvider).asked.all
+        assert.isFalse(asked.some(isSummary))
+      }).pipe(Effect.provide(layer({ script, peers, config: { ...small, models, ...budget } })))
+    )
+  })
+
+  it.effect("pays for no summary that alone may use more than all of it", () =>
+    Effect.gen(function* () {
+      for (const turn of [1, 2, 3]) yield* askIn(`turn-${turn} ${words(650)}`)
+      const events = yield* askIn(`turn-4 ${words(650)}`, { preferences: { max_total_tokens: 1_000 } })
+      assert.deepInclude(single(events, "error"), { code: "budget_exceeded" })
+      const asked = yield* (yield* ScriptedProvider).asked.all
+      assert.isFalse(asked.some(isSummary))
+    }).pipe(Effect.provide(layer({ script: () => [say("noted")], config: small })))
+  )
 
   it.effect("counts a step once, whenever its process dies and the next one continues the plan", () => {
     const { peers } = peer()
