@@ -303,6 +303,7 @@ const make = Effect.fnUntraced(function* (
             onSome: Effect.succeed
           }
         ),
+      // A browser that leaves meanwhile must not cost the grant: its code is good once.
       arrive: Effect.fnUntraced(function* ({ account, caller, client, found, secret }: Link, arrival: Arrival) {
         const at = { account, client, found }
         const granted = yield* servers.redeem(at, arrival, secret).pipe(
@@ -318,10 +319,13 @@ const make = Effect.fnUntraced(function* (
           )
         )
         const now = yield* Clock.currentTimeMillis
-        yield* store.connect({ owner: caller, account }, { ...sealed(caller, at, granted, now), now })
+        const grant = sealed(caller, at, granted, now)
+        yield* store.connect({ owner: caller, account }, { ...grant, now })
         yield* Effect.annotateLogs(Effect.logInfo("account_connected"), { account, caller })
-        yield* callers.lookAgain(caller, account)
-      }),
+        // The grant is there. What is not woken now is woken within a minute.
+        const told = callers.tell({ owner: caller, account, sealed: grant.sealed })
+        yield* Effect.ignore(told, { log: "Warn", message: "storage_failed" })
+      }, Effect.uninterruptible),
       describe: (base, place) => {
         const { callback, client } = placesOf(base, place)
         return { client_id: client, ...metadataOf(callback), token_endpoint_auth_method: "none" }

@@ -208,7 +208,9 @@ describe("token_exchange", () => {
         isThere = true
         return found
       }),
-    lookAgain: () => Effect.void
+    lookAgain: () => Effect.void,
+    tell: () => Effect.void,
+    tellLeft: Effect.void
   })
 
   it.effect("leaves a task alone that lacks a token for a moment, and asks for it when the call is resumed", () =>

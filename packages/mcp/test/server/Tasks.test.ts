@@ -199,7 +199,9 @@ describe.each(["legacy", "modern"] as const)("a task of a %s server, whose calle
     areKept: true,
     keep: () => Effect.succeed(true),
     newest: () => Effect.sync(() => (isThere ? Option.some(Redacted.make("of.the.caller")) : Option.none())),
-    lookAgain: () => Effect.void
+    lookAgain: () => Effect.void,
+    tell: () => Effect.void,
+    tellLeft: Effect.void
   })
   const withTokens = SdkMcpClient.layer.pipe(Layer.provideMerge(MemoryNetwork.layer), Layer.provide(tokens))
 

@@ -2,7 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Layer, Option, Redacted } from "effect"
 import type { CallerToken } from "../config/AskerFacts.ts"
-import { AccountStore } from "../store/AccountStore.ts"
+import { AccountStore, type LentId } from "../store/AccountStore.ts"
 import { ofMark } from "../store/AccountWait.ts"
 import { InboxStore, keyedId } from "../store/InboxStore.ts"
 import { Notices } from "../store/Notices.ts"
@@ -27,12 +27,18 @@ export const CallerTokens = Context.Reference<{
   readonly newest: (caller: CallerName) => Effect.Effect<Option.Option<Redacted.Redacted>, StorageError>
   /** Wakes what waits for this account of a caller, if it is there: null is a valid token. */
   readonly lookAgain: (caller: CallerName, account: string | null) => Effect.Effect<void, StorageError>
+  /** Says so of what the caller lends from now on, which is stored. */
+  readonly tell: (lent: LentId) => Effect.Effect<void, StorageError>
+  /** Does so for processes that have died before they could. */
+  readonly tellLeft: Effect.Effect<void, StorageError>
 }>("@bowline/runtime/auth/CallerTokens", {
   defaultValue: () => ({
     areKept: false,
     keep: () => Effect.succeed(false),
     newest: () => Effect.succeedNone,
-    lookAgain: () => Effect.void
+    lookAgain: () => Effect.void,
+    tell: () => Effect.void,
+    tellLeft: Effect.void
   })
 })
 
@@ -81,17 +87,20 @@ export const layer = Layer.effect(
         account === null ? Option.isSome(yield* newest(caller)) : (yield* store.grants(caller, account)).length > 0
       if (isThere) yield* wake(caller, account)
     })
+    const tell = (lent: LentId) => Effect.andThen(lookAgain(lent.owner, lent.account), store.heard(lent))
     return {
       areKept: true,
       keep: Effect.fnUntraced(function* ({ caller, until, value }, isWanted) {
         const sealed = seal(Redacted.value(value), belonging(caller), key.value)
         const now = yield* Clock.currentTimeMillis
         const isKept = yield* store.keepToken(caller, { sealed, until, now }, isWanted)
-        if (isKept) yield* lookAgain(caller, null)
+        if (isKept) yield* tell({ owner: caller, account: null, sealed })
         return isKept
       }),
       newest,
-      lookAgain
+      lookAgain,
+      tell,
+      tellLeft: Effect.flatMap(store.news, Effect.forEach(tell, { discard: true }))
     }
   })
 )

@@ -1,16 +1,28 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Duration, Effect, Layer, Option } from "effect"
-import { AccountStore, type GrantId, type NewToken, type StoredGrant, wantedFor } from "../store/AccountStore.ts"
+import {
+  AccountStore,
+  type GrantId,
+  type LentId,
+  type NewToken,
+  type StoredGrant,
+  wantedFor
+} from "../store/AccountStore.ts"
 
 /** Keeps what callers have lent in this process only. */
 export const layer: Layer.Layer<AccountStore> = Layer.sync(AccountStore, () => {
   const tokens = new Map<CallerName, NewToken>()
   const grants = new Map<CallerName, Map<string, StoredGrant>>()
   const used = new Map<string, number>()
+  const news = new Map<string, Omit<LentId, "sealed">>()
   const find = ({ account, owner, sealed }: GrantId): StoredGrant | undefined => {
     const found = grants.get(owner)?.get(account)
     return found?.sealed === sealed ? found : undefined
   }
+  const sealedOf = ({ account, owner }: Omit<LentId, "sealed">): string | undefined =>
+    (account === null ? tokens.get(owner) : grants.get(owner)?.get(account))?.sealed
+  const tell = (owner: CallerName, account: string | null): void =>
+    void news.set(JSON.stringify([owner, account]), { owner, account })
   const put = (owner: CallerName, grant: StoredGrant): void => {
     const own = grants.get(owner) ?? new Map<string, StoredGrant>()
     grants.set(owner, own.set(grant.account, grant))
@@ -23,7 +35,10 @@ export const layer: Layer.Layer<AccountStore> = Layer.sync(AccountStore, () => {
         }
         const kept = tokens.get(owner)
         if (kept === undefined && !isWanted) return false
-        if (kept === undefined || kept.until < token.until) tokens.set(owner, token)
+        if (kept === undefined || kept.until < token.until) {
+          tokens.set(owner, token)
+          tell(owner, null)
+        }
         return true
       }),
     token: (owner, now) =>
@@ -34,7 +49,20 @@ export const layer: Layer.Layer<AccountStore> = Layer.sync(AccountStore, () => {
         )
       ),
     connect: ({ account, owner }, { now, ...grant }) =>
-      Effect.sync(() => put(owner, { ...grant, account, connected_at: now, claimed_at: null })),
+      Effect.sync(() => {
+        put(owner, { ...grant, account, connected_at: now, claimed_at: null })
+        tell(owner, account)
+      }),
+    news: Effect.sync(() =>
+      Array.from(news.values()).flatMap((lent) => {
+        const sealed = sealedOf(lent)
+        return sealed === undefined ? [] : [{ ...lent, sealed }]
+      })
+    ),
+    heard: ({ account, owner, sealed }) =>
+      Effect.sync(() => {
+        if (sealedOf({ account, owner }) === sealed) news.delete(JSON.stringify([owner, account]))
+      }),
     grants: (owner, account) =>
       Effect.sync(() =>
         Array.from(grants.get(owner)?.values() ?? [])

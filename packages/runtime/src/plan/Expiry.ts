@@ -1,5 +1,6 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { type Cause, Clock, Effect, Layer, Schedule } from "effect"
+import { CallerTokens } from "../auth/CallerTokens.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { FileStore } from "../store/FileStore.ts"
 import { InboxStore } from "../store/InboxStore.ts"
@@ -17,8 +18,8 @@ const waitsEndWithin = "1 second"
 
 /**
  * Deletes sessions, idempotency keys, known tools and files that have expired, and what deletions have left: at the start, and then every minute, in small batches.
- * The oldest replica also seals the plans that ended and that their processes did not seal, deletes events that are kept no longer, and counts the parked
- * plans.
+ * The oldest replica also seals the plans that ended and that their processes did not seal, deletes events that are kept no longer, counts the parked
+ * plans, and wakes those for whose accounts a dead process has not done so.
  */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -26,18 +27,21 @@ export const layer = Layer.effectDiscard(
     const plans = yield* PlanStore
     const files = yield* FileStore
     const lock = yield* SessionLock
+    const { tellLeft } = yield* CallerTokens
     const batch = Effect.gen(function* () {
       const now = fromMillis(yield* Clock.currentTimeMillis)
       const [sessionsLeft, filesLeft] = yield* Effect.all([sessions.sweep(now), files.sweep(now)])
       const isMore = sessionsLeft || filesLeft
       return (lock.duties().isOldest && (yield* plans.sealLeft(now))) || isMore
     })
-    const count = Effect.gen(function* () {
-      yield* PlanMetrics.parked.update(lock.duties().isOldest ? yield* plans.parked : 0, {})
+    const look = Effect.gen(function* () {
+      const { isOldest } = lock.duties()
+      yield* PlanMetrics.parked.update(isOldest ? yield* plans.parked : 0, {})
+      if (isOldest) yield* tellLeft
     })
     yield* batch.pipe(
       Effect.repeat({ while: (isMore) => isMore, schedule: Schedule.spaced(pause) }),
-      Effect.andThen(count),
+      Effect.andThen(look),
       Effect.catchCause((cause) => Effect.logWarning("expiry_failed", cause)),
       Effect.repeat(Schedule.spaced(interval)),
       Effect.forkScoped

@@ -34,6 +34,13 @@ export interface GrantId {
   readonly sealed: string
 }
 
+/** Something that a caller has lent, for which plans may wait: `account` null is the caller's token. */
+export interface LentId {
+  readonly owner: CallerName
+  readonly account: string | null
+  readonly sealed: string
+}
+
 /**
  * What callers have lent the gateway to act as them, for all replicas. All tokens in it are encrypted. A caller has one token of its own here: the one that is
  * valid for the longest time.
@@ -42,19 +49,23 @@ export class AccountStore extends Context.Service<
   AccountStore,
   {
     /**
-     * Keeps a token in place of one that ends earlier, and forgets callers who need none any more. Where nothing is kept of the caller, it does so only if the token `isWanted`. Says
+     * Keeps a token in place of one that ends earlier, which is `news` then, and forgets callers who need none any more. Where nothing is kept of the caller, it does so only if the token `isWanted`. Says
      * whether the caller has one here now. Idempotent.
      */
     readonly keepToken: (owner: CallerName, token: NewToken, isWanted: boolean) => Effect.Effect<boolean, StorageError>
     /** The caller's token, if it is valid still. */
     readonly token: (owner: CallerName, now: number) => Effect.Effect<Option.Option<string>, StorageError>
-    /** Keeps a grant in place of the one that the caller had for this account. */
+    /** Keeps a grant in place of the one that the caller had for this account. It is `news`. */
     readonly connect: (
       id: Omit<GrantId, "sealed">,
       grant: NewGrant & { readonly now: number }
     ) => Effect.Effect<void, StorageError>
     /** The grants of a caller, by the names of their accounts: of one account, or of all. */
     readonly grants: (owner: CallerName, account?: string) => Effect.Effect<ReadonlyArray<StoredGrant>, StorageError>
+    /** Some of what nobody has said to be `heard`: the process that has stored it may have died before it has woken what waits for that. */
+    readonly news: Effect.Effect<ReadonlyArray<LentId>, StorageError>
+    /** What waits for this is woken. It changes nothing of what was replaced meanwhile. */
+    readonly heard: (lent: LentId) => Effect.Effect<void, StorageError>
     /** Makes the caller of this the only one who may use the refresh token of a grant. False if somebody is, or the grant is another one by now. */
     readonly claim: (id: GrantId, now: number) => Effect.Effect<boolean, StorageError>
     /** Ends a claim: with what the refresh has given, or with the grant as it was. False if the grant is another one by now, or gone. */

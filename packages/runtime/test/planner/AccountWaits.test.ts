@@ -4,12 +4,13 @@ import { type Asked, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, pass, post, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Layer, Option, Redacted } from "effect"
+import { Clock, Effect, Exit, Layer, Option, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import * as CallerTokens from "../../src/auth/CallerTokens.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { McpClient, type McpConnection } from "../../src/remote/McpClient.ts"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
+import { InboxStore } from "../../src/store/InboxStore.ts"
 import type { PlanCommit } from "../../src/store/PlanStore.ts"
 import { SecretKey } from "../../src/store/SecretKey.ts"
 import { askBob, bob, names } from "../plan/Bob.ts"
@@ -21,9 +22,17 @@ const missing = new PeerError({ reason: new AccountRequired({ account: null, mes
 const script = [askBob, [say("ok")]]
 const body = { question: "?", agents: [bob], ...stays }
 
-const stores = CallerTokens.layer.pipe(
-  Layer.provideMerge(MemoryStore.layer),
-  Layer.provide(Layer.succeed(SecretKey, Option.some(Redacted.make(new Uint8Array(32)))))
+const key = Layer.succeed(SecretKey, Option.some(Redacted.make(new Uint8Array(32))))
+const stores = CallerTokens.layer.pipe(Layer.provideMerge(MemoryStore.layer), Layer.provide(key))
+/** A process that dies when it has stored what a caller has come with. */
+const dying = Layer.fresh(CallerTokens.layer).pipe(
+  Layer.provide(
+    Layer.effect(
+      InboxStore,
+      Effect.map(InboxStore, (inboxes) => ({ ...inboxes, accountWaits: () => Effect.interrupt }))
+    )
+  ),
+  Layer.provide(key)
 )
 
 /** The caller comes with a token that is good for so many minutes. */
@@ -134,6 +143,21 @@ describe("a call that is made as its caller", () => {
       const events = yield* replayed(process, plan_id, "4 seconds")
       assert.lengthOf(all(events, "waiting"), 1)
       assert.deepInclude(single(events, "task.finished"), { state: "completed" })
+    }).pipe(onStores)
+  )
+
+  it.effect("goes on within a minute where the process that has stored the token has died before it could say so", () =>
+    Effect.gen(function* () {
+      const { peers, seen } = acting()
+      const process = yield* mortal({ script, peers })
+      const { plan_id } = yield* process.on(post(body))
+      yield* pass("20 seconds", "1 second")
+      assert.isTrue(Exit.hasInterrupts(yield* Effect.exit(Effect.provide(come(), dying))))
+      assert.lengthOf(yield* waitsOf(process), 1)
+      const events = yield* replayed(process, plan_id, "65 seconds")
+      assert.deepInclude(single(events, "woken"), { because: "account" })
+      assert.deepInclude(single(events, "task.finished"), { state: "completed" })
+      assert.strictEqual(seen.sent, 1)
     }).pipe(onStores)
   )
 

@@ -1,7 +1,7 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { translateErrors } from "../internal/StorageErrors.ts"
-import { accountGrants, callerTokens } from "./internal/AccountTables.ts"
+import { accountGrants, callerTokens, lentNews } from "./internal/AccountTables.ts"
 import * as Changes from "./internal/Changes.ts"
 import { filePages, filePurposes, files, outsideChunks, sessionFiles } from "./internal/FileTables.ts"
 import { initial } from "./internal/Initial.ts"
@@ -62,7 +62,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0050_sealed_waits": Changes.sealedWaits,
   "0051_file_pages": filePages,
   "0052_session_metadata": Changes.sessionMetadata,
-  "0053_account_grants": accountGrants
+  "0053_account_grants": accountGrants,
+  "0054_lent_news": lentNews
 }
 
 const table = "bowline_migrations"

@@ -79,7 +79,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 50, name: "sealed_waits" },
         { migration_id: 51, name: "file_pages" },
         { migration_id: 52, name: "session_metadata" },
-        { migration_id: 53, name: "account_grants" }
+        { migration_id: 53, name: "account_grants" },
+        { migration_id: 54, name: "lent_news" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`

@@ -30,3 +30,11 @@ export const accountGrants: Steps = [
   )`,
   `create index if not exists used_secrets_expiry on used_secrets (expires_at)`
 ]
+
+/** What callers have lent, and of which nobody has said that it has woken what waits for that. The version before says so of nothing. */
+export const lentNews: Steps = [
+  `alter table caller_tokens add column if not exists is_news boolean not null default false`,
+  `alter table account_grants add column if not exists is_news boolean not null default false`,
+  { index: "caller_tokens_news", on: "caller_tokens (owner) where is_news" },
+  { index: "account_grants_news", on: "account_grants (owner) where is_news" }
+]

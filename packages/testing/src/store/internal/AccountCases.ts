@@ -82,6 +82,42 @@ export const accountCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "keeps what is new as news until it is heard, and says nothing of what was replaced meanwhile",
+    test: Effect.gen(function* () {
+      const accounts = yield* AccountStore
+      const owner = yield* newCaller
+      const isOurs = (lent: { readonly owner: CallerName }) => lent.owner === owner
+      const news = Effect.map(accounts.news, (all) =>
+        all.filter(isOurs).sort((one, other) => (one.sealed < other.sealed ? -1 : 1))
+      )
+      const connect = (sealed: string) =>
+        accounts.connect({ owner, account: "mail" }, { sealed, scopes: [], expires_at: null, now })
+      yield* connect("grant")
+      yield* accounts.keepToken(owner, { sealed: "token", until: now + minute, now }, true)
+      const [grant, token] = [
+        { owner, account: "mail", sealed: "grant" },
+        { owner, account: null, sealed: "token" }
+      ]
+      assert.deepEqual(yield* news, [grant, token])
+      yield* accounts.heard({ ...token, sealed: "grant" })
+      yield* accounts.heard(grant)
+      assert.deepEqual(yield* news, [token])
+      yield* accounts.heard(token)
+      yield* accounts.keepToken(owner, { sealed: "earlier", until: now, now }, true)
+      assert.deepEqual(yield* news, [])
+      yield* accounts.keepToken(owner, { sealed: "later", until: now + 2 * minute, now }, false)
+      yield* connect("again")
+      yield* accounts.heard(token)
+      yield* accounts.heard(grant)
+      assert.deepEqual(yield* news, [
+        { ...grant, sealed: "again" },
+        { ...token, sealed: "later" }
+      ])
+      yield* accounts.disconnect({ owner, account: "mail", sealed: "again" })
+      assert.deepEqual(yield* news, [{ ...token, sealed: "later" }])
+    })
+  },
+  {
     title: "lets one of many use the refresh token of a grant, until it has ended with that",
     test: Effect.gen(function* () {
       const accounts = yield* AccountStore

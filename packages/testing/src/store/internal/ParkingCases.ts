@@ -1,12 +1,17 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
+import * as CallerTokens from "@bowline/runtime/unstable/auth/CallerTokens"
+import { AccountStore } from "@bowline/runtime/unstable/store/AccountStore"
 import { toMark } from "@bowline/runtime/unstable/store/AccountWait"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { OverviewStore } from "@bowline/runtime/unstable/store/OverviewStore"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Effect, Option } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Option, Redacted } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime, type StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
@@ -83,6 +88,50 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(content?.settlements[0]?.given?.entry, entry)
       assert.equal((yield* Given.takeOver(held, yield* Given.newReplica)).abandoned.wokenBy, "account")
     })
+  },
+  {
+    title: "wakes a plan whose account is there, where the process that has stored it has died before it could",
+    test: Effect.scoped(
+      Effect.gen(function* () {
+        const accounts = yield* AccountStore
+        const inboxes = yield* InboxStore
+        const process = (wakes: boolean) =>
+          Layer.build(
+            Layer.fresh(CallerTokens.layer).pipe(
+              Layer.provide([
+                Notices.layerMemory,
+                Layer.succeed(SecretKey, Option.some(Redacted.make(new Uint8Array(32)))),
+                Layer.succeed(AccountStore, accounts),
+                Layer.succeed(InboxStore, {
+                  ...inboxes,
+                  accountWaits: (owner) => (wakes ? inboxes.accountWaits(owner) : Effect.interrupt)
+                })
+              ])
+            )
+          ).pipe(Effect.map((built) => Context.get(built, CallerTokens.CallerTokens)))
+        const [dying, next] = [yield* process(false), yield* process(true)]
+        const now = yield* Clock.currentTimeMillis
+        const open = (owner: CallerName) => Effect.map(inboxes.accountWaits(owner), (waits) => waits.length)
+        for (const account of [null, "books"]) {
+          const task_id = yield* Given.newTask
+          const { held } = yield* park({ kind: "account", mark: toMark({ account, task_id }) })
+          const { caller } = held.plan
+          const lent = { owner: caller, account, sealed: `of ${caller}` }
+          if (account === null) {
+            const token = { caller, value: Redacted.make("a.b.c"), until: now + 60_000 }
+            assert.ok(Exit.hasInterrupts(yield* Effect.exit(dying.keep(token, true))))
+          } else {
+            yield* accounts.connect({ owner: caller, account }, { ...lent, scopes: [], expires_at: null, now })
+            assert.ok(Exit.hasInterrupts(yield* Effect.exit(dying.tell(lent))))
+          }
+          const isNews = Effect.map(accounts.news, (news) => news.some(({ owner }) => owner === caller))
+          assert.deepEqual([yield* open(caller), yield* isNews], [1, true])
+          yield* next.tellLeft
+          assert.deepEqual([yield* open(caller), yield* isNews], [0, false])
+          assert.equal((yield* Given.takeOver(held, yield* Given.newReplica)).abandoned.wokenBy, "account")
+        }
+      })
+    )
   },
   {
     title: "parks a plan once: nobody has it, and its session stays its own",
