@@ -106,7 +106,7 @@ export const WaitingPage = ({ kind }: { readonly kind: "approval" | null }) => {
             Caller
             <input
               value={caller}
-              placeholder="you"
+              placeholder="you, or *"
               onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
             />
           </label>

@@ -138,7 +138,7 @@ const Whole = ({ overview }: { readonly overview: Overview }) => {
       )}
       <div class="parts">
         <Failures overview={overview} toPlans={toPlans} />
-        <Open overview={overview} toPlans={toOpen} />
+        <Open caller={whose} overview={overview} toPlans={toOpen} />
         <Tools
           title="Slowest tools"
           tools={overview.tools.filter((tool) => tool.duration_ms !== null).slice(0, 10)}

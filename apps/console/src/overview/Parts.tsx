@@ -85,8 +85,8 @@ export const Failures = ({ overview: { failures }, toPlans }: Given) => {
   )
 }
 
-/** What waits and runs at this moment, whenever it began. */
-export const Open = ({ overview: { open }, toPlans }: Given) => (
+/** What waits and runs at this moment, whenever it began. `caller` is whose plans they are, where an admin looks. */
+export const Open = ({ caller, overview: { open }, toPlans }: Given & { readonly caller: string | null }) => (
   <Part
     title="What waits and runs now"
     head={[["Doing"], ["Plans", true], ["Oldest"]]}
@@ -99,7 +99,7 @@ export const Open = ({ overview: { open }, toPlans }: Given) => (
           <StateOf plan={{ state, stage }} />
         </td>
         <td class="fit number" data-label="Plans">
-          <a href={waitingHref(stage) ?? toPlans({ state })}>{count(plans)}</a>
+          <a href={waitingHref(stage, caller) ?? toPlans({ state })}>{count(plans)}</a>
         </td>
         <td class="fit dim" data-label="Oldest">
           {relative(Date.parse(oldest_at), now())}

@@ -26,7 +26,7 @@ export const waiting = Command.make(
       Flag.optional
     ),
     caller: Flag.String("caller").pipe(
-      Flag.withDescription("Of the plans of this caller instead of yours: for admins"),
+      Flag.withDescription("Of the plans of this caller, or of all with *: for admins"),
       Flag.optional
     ),
     ...PageFlags.flags

@@ -47,7 +47,7 @@ export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
   })
 )
 
-/** Stands for everybody in a list of plans. No caller has this name. */
+/** Stands for everybody in a list of plans, or of what waits. No caller has this name. */
 const allCallers = "*"
 
 /** The same, or undefined where an admin names everybody. */

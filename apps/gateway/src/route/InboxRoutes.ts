@@ -11,7 +11,7 @@ import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { Accounts } from "../http/ConnectedAccounts.ts"
-import { ownerOf } from "../http/BearerAuthorization.ts"
+import { ownersOf } from "../http/BearerAuthorization.ts"
 import { IsAdmin } from "../http/KnownCallers.ts"
 import { answer, idOf } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
@@ -42,7 +42,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const inbox = yield* Inbox
     const { maxBody } = yield* GatewayConfig
-    const findOwner = yield* ownerOf
+    const findOwners = yield* ownersOf
     const readDecision = readJson(Decision, maxBody)
     const readEntry = readJson(EntryBody, maxBody)
     const granted = yield* Accounts
@@ -74,18 +74,18 @@ export const layer = HttpApiBuilder.group(
       .handle("waiting", ({ query: { caller: named, kind, ...page } }) =>
         Effect.gen(function* () {
           const filter = kind === undefined ? {} : { kind }
-          const { items, next } = yield* inbox.waiting(yield* findOwner(named), filter, page)
-          const waiting = yield* Effect.forEach(items, (one) =>
+          const { items, next } = yield* inbox.waiting(yield* findOwners(named), filter, page)
+          const waiting = items.map((one) =>
             one.kind === "account" && one.url !== null && granted !== undefined
-              ? Effect.map(granted.freshen(one.url), (url) => ({ ...one, url }))
-              : Effect.succeed(one)
+              ? { ...one, url: granted.freshen(one.url) }
+              : one
           )
           return { waiting, next_cursor: next }
         }).pipe(answer)
       )
       .handle("approvals", ({ query: { caller: named, ...page } }) =>
         Effect.gen(function* () {
-          const { items, next } = yield* inbox.approvals(yield* findOwner(named), page)
+          const { items, next } = yield* inbox.approvals(yield* findOwners(named), page)
           return { approvals: items, next_cursor: next }
         }).pipe(answer)
       )

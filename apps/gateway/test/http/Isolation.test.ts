@@ -216,7 +216,9 @@ describe("what belongs to another caller", () => {
           assert.strictEqual((yield* send(`${url}/plans?session_id=${id}`, { headers: bob })).status, 404)
         }
         for (const list of ["approvals", "plans", "waiting", "usage"]) {
-          assert.strictEqual((yield* send(`${url}/${list}?caller=ann`, { headers: bob })).status, 403)
+          for (const caller of ["ann", "*"]) {
+            assert.strictEqual((yield* send(`${url}/${list}?caller=${caller}`, { headers: bob })).status, 403)
+          }
         }
         for (const list of ["plans", "sessions", "approvals", "waiting", "files", "schedules"]) {
           assert.include(yield* read(`/${list}`, bob), `"${list}":[]`)

@@ -90,7 +90,9 @@ export const Day = Parameter.check(
 /** The query of every list that an admin may ask for another caller. */
 export const ownerQuery = {
   caller: Schema.optionalKey(
-    Parameter.annotate({ description: "Whose plans: for callers marked `admin`. You, if not given" })
+    Parameter.annotate({
+      description: "Whose plans: for callers marked `admin`. You, if not given; `*` stands for everybody"
+    })
   )
 }
 

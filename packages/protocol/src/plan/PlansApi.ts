@@ -8,7 +8,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { Instant, pageEnd, pageQuery, Parameter } from "../api/PageQuery.ts"
+import { Instant, ownerQuery, pageEnd, pageQuery, Parameter } from "../api/PageQuery.ts"
 import {
   Forbidden,
   EventsExpired,
@@ -161,11 +161,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         label: Schema.optionalKey(
           word(64).annotate({ description: "What anybody has said of it last has this label" })
         ),
-        caller: Schema.optionalKey(
-          Parameter.annotate({
-            description: "Whose plans: for callers marked `admin`. You, if not given; `*` stands for everybody"
-          })
-        ),
+        ...ownerQuery,
         ...pageQuery
       },
       success: Schema.Struct({ plans: Schema.Array(summary), ...pageEnd }),

@@ -114,7 +114,10 @@ export class Inbox extends Context.Service<
     /** What waits for somebody in plans of this caller, oldest first. */
     readonly waiting: InboxStore["Service"]["waiting"]
     /** What waits for a decision in plans of this caller, newest first. */
-    readonly approvals: (caller: CallerName, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
+    readonly approvals: (
+      caller: CallerName | undefined,
+      page: PageRequest
+    ) => Effect.Effect<Page<PendingApproval>, StorageError>
     /** Those of one plan of this caller. */
     readonly approvalsOf: (
       caller: CallerName,

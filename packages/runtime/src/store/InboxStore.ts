@@ -272,15 +272,15 @@ export class InboxStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<InboxContent>, StorageError>
     /** What waits for an account in plans of this caller, whichever account that is. */
     readonly accountWaits: (owner: CallerName) => Effect.Effect<ReadonlyArray<OpenAccountWait>, StorageError>
-    /** What waits for somebody in plans of this caller, oldest first. */
+    /** What waits for somebody in plans of this caller, or of all callers, oldest first. */
     readonly waiting: (
-      owner: CallerName,
+      owner: CallerName | undefined,
       filter: { readonly kind?: Waiting["kind"]; readonly plan?: PlanId },
       page: PageRequest
     ) => Effect.Effect<Page<Waiting>, StorageError>
-    /** What waits for a decision in plans of this caller, or in one of them, newest first. */
+    /** What waits for a decision in plans of this caller, or of all callers, or in one plan, newest first. */
     readonly approvals: (
-      owner: CallerName,
+      owner: CallerName | undefined,
       plan: PlanId | undefined,
       page: PageRequest
     ) => Effect.Effect<Page<PendingApproval>, StorageError>

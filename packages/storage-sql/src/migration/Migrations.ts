@@ -63,7 +63,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0051_file_pages": filePages,
   "0052_session_metadata": Changes.sessionMetadata,
   "0053_account_grants": accountGrants,
-  "0054_lent_news": lentNews
+  "0054_lent_news": lentNews,
+  "0055_waits_by_age": Changes.waitsByAge
 }
 
 const table = "bowline_migrations"

@@ -235,15 +235,15 @@ select state, type from inbox where id = ${id} and plan_id = ${plan}`
     })
   )
 
-/** What waits for somebody in plans of the owner that are not over. */
+/** What waits for somebody in plans that are not over, of the owner or of all. */
 const selectWaiting = (
   sql: Sql,
-  owner: CallerName,
+  owner: CallerName | undefined,
   where: Statement.Fragment,
   order: Statement.Fragment
 ) => sql<WaitingRow>`
 select ${sql.literal(waitingColumns)} from plans p join waits w on w.plan_id = p.id
-where p.owner = ${owner} and p.state in ('queued', 'running', 'waiting') and w.kind <> 'timer'
+where ${ofOwner(sql, owner)} and p.state in ('queued', 'running', 'waiting') and w.kind <> 'timer'
   and ${sql.literal(isOpenWait)} ${where}
 order by ${order}`
 

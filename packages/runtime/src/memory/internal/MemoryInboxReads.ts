@@ -96,9 +96,9 @@ type Reads = Omit<InboxStore["Service"], "accept" | "move" | "withdraw" | "expir
 
 /** What is read of inboxes. */
 export const makeInboxReads = (memory: Memory): Reads => {
-  const waitingOf = (owner: PlanRecord["owner"]) =>
+  const waitingOf = (owner: PlanRecord["owner"] | undefined) =>
     Array.from(memory.open.values())
-      .filter((record) => record.owner === owner)
+      .filter((record) => (owner ?? record.owner) === record.owner)
       .flatMap((record) =>
         Array.from(record.waits.values()).flatMap((wait) => {
           const { kind } = wait.request

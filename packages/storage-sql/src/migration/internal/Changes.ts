@@ -508,3 +508,8 @@ export const records: Steps = [
 
 /** What callers have given to a session; null where they have given nothing. */
 export const sessionMetadata: Steps = [`alter table sessions add column if not exists metadata json`]
+
+/** What waits at all callers, the oldest first. */
+export const waitsByAge: Steps = [
+  { index: "waits_by_age", on: "waits (ordinal) where settled_by is null and decision is null and not is_expired" }
+]

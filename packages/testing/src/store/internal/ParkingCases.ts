@@ -76,6 +76,8 @@ export const parkingCases: ReadonlyArray<StoreCase> = [
         shown.items.map(({ kind, task_id, tool }) => [kind, task_id, tool]),
         [["account", call, "rigger_ask"]]
       )
+      const all = yield* inboxes.waiting(undefined, { kind: "account" }, { limit: 1_000 })
+      assert.ok(all.items.some((wait) => wait.plan_id === plan_id))
       const entry = { type: "account", task_id, call } as const
       assert.equal((yield* say(plan_id, entry, caller)).parked, "woken")
       assert.deepEqual(yield* inboxes.accountWaits(caller), [])
