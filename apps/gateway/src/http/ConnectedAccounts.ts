@@ -38,7 +38,7 @@ export const Accounts = Context.Reference<
       /** What a link is for. Refused if it is none of this gateway's. */
       readonly open: (link: string) => Effect.Effect<Link & ShownAccount, Refused>
       /** The same link, good for another 10 minutes. A URL that is none stays as it is. */
-      readonly freshen: (url: string) => Effect.Effect<string>
+      readonly freshen: (url: string) => string
       /** Whether the plan of a link waits for the account still. */
       readonly isAwaited: (link: Link) => Effect.Effect<boolean, StorageError>
       /** Uses a secret up. False if it was used, or its time is over. */

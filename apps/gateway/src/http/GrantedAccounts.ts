@@ -104,6 +104,7 @@ const make = Effect.fnUntraced(function* (
   const servers = yield* AccountServers.make(accounts)
   const discovery = yield* AccountDiscovery
   const seals = makeSeals(key)
+  const clock = yield* Clock.Clock
   const root = (publicUrl ?? `http://localhost:${port}`).replace(/\/+$/, "")
 
   const sealed = (
@@ -225,12 +226,11 @@ const make = Effect.fnUntraced(function* (
     }
   })
 
-  const newLink = (asked: AskedAccount) =>
-    Effect.map(Clock.currentTimeMillis, (now) => {
-      const { account, caller, found, plan_id, tool } = asked
-      const link = { account, caller, found, plan_id, tool, secret: newSecret(), until: now + linkLasts }
-      return `${root}/accounts/connect?link=${seals.make(link, "account_link")}`
-    })
+  const newLink = ({ account, caller, found, plan_id, tool }: AskedAccount): string => {
+    const until = clock.currentTimeMillisUnsafe() + linkLasts
+    const link = { account, caller, found, plan_id, tool, secret: newSecret(), until }
+    return `${root}/accounts/connect?link=${seals.make(link, "account_link")}`
+  }
 
   const isAwaited = Effect.fnUntraced(function* ({ account, caller, plan_id }: Link) {
     const waits = yield* inboxes.accountWaits(caller)
@@ -260,7 +260,7 @@ const make = Effect.fnUntraced(function* (
         Effect.catchTag("StorageError", (error) => Effect.fail(away(error))),
         Effect.asVoid
       ),
-    linkOf: newLink
+    linkOf: (asked) => Effect.sync(() => newLink(asked))
   }).pipe(
     Context.add(Accounts, {
       open: Effect.fnUntraced(function* (text: string) {
@@ -278,7 +278,7 @@ const make = Effect.fnUntraced(function* (
       }),
       freshen: (url) =>
         Option.match(seals.open(new URL(url).searchParams.get("link") ?? "", "account_link"), {
-          onNone: () => Effect.succeed(url),
+          onNone: () => url,
           onSome: newLink
         }),
       isAwaited,

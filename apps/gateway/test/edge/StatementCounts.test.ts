@@ -1,21 +1,17 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Plans } from "@bowline/runtime/plan/Plans"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import * as SqlStore from "@bowline/storage-sql/SqlStore"
 import { say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, Redacted, Schema, Stream, Tracer } from "effect"
-import * as ShownFiles from "../../src/http/ShownFiles.ts"
 import { rpc } from "../../src/edge/a2a/Binding.ts"
 import * as TaskCalls from "../../src/edge/a2a/TaskCalls.ts"
-import { open } from "../../src/edge/a2a/TaskReader.ts"
+import { open, services as taskServices } from "../../src/edge/a2a/TaskReader.ts"
 import * as StoredResponses from "../../src/edge/response/StoredResponses.ts"
 import { databases } from "../plan/Databases.ts"
 import { echo } from "./response/ToldEvents.ts"
@@ -61,14 +57,7 @@ describe("a client that asks again and again", () => {
 
         // Nothing but rows of plans is read.
         const store = { ...(yield* PlanStore), events: () => Effect.die("The events are read") }
-        const services = {
-          plans: yield* Plans,
-          streams,
-          follower: yield* PlanFollower,
-          store,
-          tasks: yield* TaskStore,
-          shown: yield* ShownFiles.make
-        }
+        const services = { ...(yield* taskServices), store }
         const rows = yield* services.tasks.told(anonymous, [id])
         assert.strictEqual(rows.length, 1)
 

@@ -9,6 +9,7 @@ import { decodeJwt } from "jose"
 import { join } from "node:path"
 import { bowline } from "../cli/Bowline.ts"
 import { folderOf, problems } from "../config/file/ConfigFolder.ts"
+import { clients, readOut } from "../edge/a2a/Clients.ts"
 import { payloads, post, send, start, stores } from "../http/RunningGateway.ts"
 import { dump } from "../plan/Databases.ts"
 import { makeBrowser } from "./Browser.ts"
@@ -167,10 +168,18 @@ describe("an account", () => {
       assert.deepStrictEqual([removed.code, removed.stderr], [0, "books is removed\n"])
       assert.include(provider.requests, "/token/revocation")
       assert.strictEqual(yield* dropped(ann), 404)
-      // The next plan asks again.
-      const last = yield* Effect.forkChild(ask())
-      yield* linkAt(one.url)
-      yield* Fiber.interrupt(last)
+      // The next plan asks again. A client of A2A has the link, too, and follows the task through that.
+      const agent = yield* Effect.promise(() => clients["1.0 over JSON-RPC"](one.url, "key-of-ann"))
+      const task = yield* Effect.promise(() => agent.send({ text: "Hi" }))
+      assert.strictEqual(task.state, "auth-required")
+      assert.match(task.said, /at the account books.*: http.*\/accounts\/connect\?link=/)
+      const shownNow = yield* Effect.promise(() => agent.get(task.id))
+      assert.deepInclude(shownNow, { state: "auth-required" })
+      assert.notStrictEqual(shownNow.said, task.said)
+      const followed = yield* Effect.forkChild(readOut(agent.subscribe(task.id)))
+      yield* makeBrowser().follow(yield* linkAt(other.url))
+      const states = (yield* Fiber.join(followed)).map(({ state }) => state)
+      assert.deepStrictEqual([states[0], states.at(-1)], ["auth-required", "completed"])
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 

@@ -45,8 +45,15 @@ export const keyOf = ({ kind, round, task_id }: Asked): string => `${kind} ${tas
 const isAsked = (wait: Waiting): wait is Asked =>
   wait.task_id !== null && (wait.kind === "result" || wait.kind === "answer")
 
-/** Gives the file of an artifact, if it can be shown. */
-export type FileOf = (artifact: PeerArtifact) => (Part & { readonly _tag: "File" }) | undefined
+/** What the client may see of what a plan names. */
+export interface Shown {
+  /** The file of an artifact, if it can be shown. */
+  readonly fileOf: (artifact: PeerArtifact) => (Part & { readonly _tag: "File" }) | undefined
+  /** The link by which a person connects an account, as it is good now; undefined where it is not shown. */
+  readonly linkOf: (url: string) => string | undefined
+}
+
+const shownAsTold: Shown = { fileOf: () => undefined, linkOf: (url) => url }
 
 const text = (text: string): ReadonlyArray<Part> => [{ _tag: "Text", text }]
 
@@ -66,11 +73,13 @@ const approvalParts = ({ expires_at, input, task_id, tool }: Approval): Readonly
   { _tag: "Data", data: { kind: "approval", task_id, tool, input, expires_at } }
 ]
 
-const askedParts = (asks: ReadonlyArray<Asked>): ReadonlyArray<Part> => [
-  ...asks.map(({ kind, message, tool }): Part => ({
-    _tag: "Text",
-    text: kind === "answer" && message !== undefined ? message : `The call of ${tool} waits for its ${kind}`
-  })),
+const askedText = ({ kind, message, tool, url }: Waiting): string => {
+  if (kind === "result" || message === undefined) return `The call of ${tool} waits for its ${kind}`
+  return kind === "account" && url !== undefined ? `${message}: ${url}` : message
+}
+
+const askedParts = (asks: ReadonlyArray<Waiting>): ReadonlyArray<Part> => [
+  ...asks.map((asked): Part => ({ _tag: "Text", text: askedText(asked) })),
   ...asks.map((asked): Part => ({ _tag: "Data", data: { ...Struct.omit(asked, ["agent"]) } }))
 ]
 
@@ -78,14 +87,14 @@ const askedParts = (asks: ReadonlyArray<Asked>): ReadonlyArray<Part> => [
  * A task, made from the frames of its plans, in their order. For each plan: `begin`, then `next` with its frames, and `end` when `hasEnded`.
  * The same frames give the same updates, whoever reads them, and from wherever.
  *
- *   begin ──▶ submitted ──▶ working ◀──▶ input-required (an approval, a result, an answer)
+ *   begin ──▶ submitted ──▶ working ◀──▶ input-required (an approval, a result, an answer), auth-required (an account)
  *                 │             │
  *                 └──── end ────┴──▶ completed, failed, canceled, rejected, input-required, auth-required ──begin──▶ …
  */
 export class TaskFold {
   readonly #id: string
   readonly #contextId: string
-  readonly #fileOf: FileOf
+  readonly #shownOf: Shown
   #plan: PlanFacts
   #status: ServedStatus = { standing: "submitted" }
   readonly #history: Array<ServedMessage> = []
@@ -101,14 +110,16 @@ export class TaskFold {
   readonly #running = new Set<string>()
   /** What they ask of the client, the oldest first. */
   #asks: ReadonlyArray<Asked> = []
+  /** The accounts that are missing: nothing that the client says ends these waits. */
+  #accounts: ReadonlyArray<Waiting> = []
   /** What the status says that the task waits for. */
   #shown = ""
   #hasEnded = false
   /** How many messages the plan has said. */
   #said = 0
 
-  constructor(id: string, contextId: string, first: TaskPlan, fileOf: FileOf = () => undefined) {
-    this.#fileOf = fileOf
+  constructor(id: string, contextId: string, first: TaskPlan, shown: Shown = shownAsTold) {
+    this.#shownOf = shown
     this.#id = id
     this.#contextId = contextId
     this.#plan = first.plan
@@ -165,6 +176,11 @@ export class TaskFold {
     return this.standing === "input-required" || this.standing === "auth-required"
   }
 
+  /** Whether the task waits for an account alone: it continues by itself when that is there. */
+  get isAuthorizing(): boolean {
+    return this.standing === "auth-required" && !this.#hasEnded
+  }
+
   get task(): ServedTask {
     const answer = this.#answer.artifact
     return {
@@ -189,6 +205,8 @@ export class TaskFold {
       case "plan":
         return this.#become("working")
       case "step":
+        // The account of a server is awaited in front of the first one.
+        this.#accounts = this.#accounts.filter(({ task_id }) => task_id !== null)
         return this.#become("working", `step ${event.data.step}`)
       case "text.delta":
         return this.#answer.add(event.data)
@@ -203,6 +221,7 @@ export class TaskFold {
         return this.#become("working", `calling ${name}`)
       }
       case "waiting":
+        if (event.data.kind === "account") return this.#miss(event.data)
         if (!isAsked(event.data)) return []
         // What the call asked before has its answer.
         this.#goOn(event.data.task_id)
@@ -241,7 +260,10 @@ export class TaskFold {
     const { stage, state } = this.#plan
     if (state !== "running" && state !== "waiting") return []
     // Something of it runs: what was asked has its answer.
-    if (stage !== "client") this.#asks = []
+    if (stage !== "client") {
+      this.#asks = []
+      this.#accounts = []
+    }
     return this.#become("working")
   }
 
@@ -276,14 +298,23 @@ export class TaskFold {
 
   /** The call runs. Says whether it has waited for the client. */
   #goOn(task_id: string): boolean {
-    const before = this.#asks
-    this.#asks = before.filter((asked) => asked.task_id !== task_id)
-    return this.#asks.length < before.length
+    const before = this.#asks.length + this.#accounts.length
+    this.#asks = this.#asks.filter((asked) => asked.task_id !== task_id)
+    this.#accounts = this.#accounts.filter((wait) => wait.task_id !== task_id)
+    return this.#asks.length + this.#accounts.length < before
+  }
+
+  #miss({ url, ...wait }: Waiting): ReadonlyArray<ServedUpdate> {
+    const link = url === undefined ? undefined : this.#shownOf.linkOf(url)
+    const others = this.#accounts.filter(({ agent, task_id }) => task_id !== wait.task_id || agent !== wait.agent)
+    this.#accounts = [...others, { ...wait, ...(link !== undefined && { url: link }) }]
+    return this.#mustWait ? this.#wait() : []
   }
 
   #stopWaiting(): void {
     this.#approvals = []
     this.#asks = []
+    this.#accounts = []
     this.#running.clear()
     this.#shown = ""
   }
@@ -291,17 +322,21 @@ export class TaskFold {
   /** Whether nothing goes on without the client. Calls beside one that waits for an approval change nothing. */
   get #mustWait(): boolean {
     if (this.#approvals.length > 0) return true
-    const asking = new Set<string>(this.#asks.map(({ task_id }) => task_id))
-    return asking.size > 0 && Array.from(this.#running).every((task) => asking.has(task))
+    const waits = [...this.#asks, ...this.#accounts]
+    const asking = new Set<string | null>(waits.map(({ task_id }) => task_id))
+    return waits.length > 0 && Array.from(this.#running).every((task) => asking.has(task))
   }
 
   /** Asks for one decision after the other, else for all that calls ask. */
   #wait(): ReadonlyArray<ServedUpdate> {
     const [approval] = this.#approvals
-    const shown = approval?.task_id ?? this.#asks.map(keyOf).join()
-    if (shown === this.#shown && this.standing === "input-required") return []
+    const accounts = this.#accounts.map(({ expires_at, task_id }) => `account ${task_id} ${expires_at}`)
+    const shown = approval?.task_id ?? [...this.#asks.map(keyOf), ...accounts].join()
+    if (shown === this.#shown && this.isWaiting) return []
     this.#shown = shown
-    return this.#become("input-required", approval === undefined ? askedParts(this.#asks) : approvalParts(approval))
+    if (approval !== undefined) return this.#become("input-required", approvalParts(approval))
+    const standing = this.#asks.length === 0 ? "auth-required" : "input-required"
+    return this.#become(standing, askedParts([...this.#asks, ...this.#accounts]))
   }
 
   #become(standing: Standing, said?: string | ReadonlyArray<Part>, timestamp?: string): ReadonlyArray<ServedUpdate> {
@@ -312,7 +347,7 @@ export class TaskFold {
       ...(said !== undefined && { message: this.#say(typeof said === "string" ? text(said) : said) }),
       ...(timestamp !== undefined && { timestamp })
     }
-    const isFinal = this.isWaiting || isOver(standing)
+    const isFinal = (this.isWaiting && !this.isAuthorizing) || isOver(standing)
     return [
       {
         _tag: "Status",
@@ -330,7 +365,7 @@ export class TaskFold {
 
   #addArtifact(data: PeerArtifact, seq: number): ReadonlyArray<ServedUpdate> {
     const { content, media_type, task_id, verified } = data
-    const file = this.#fileOf(data)
+    const file = this.#shownOf.fileOf(data)
     if (verified === "no" || verified === "unsigned") return []
     const artifact: ServedArtifact = {
       artifactId: `${task_id}-${seq}`,

@@ -8,7 +8,7 @@ import { TaskId, type TaskState } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
 import type { ServedUpdate } from "../../src/server/ServedTask.ts"
-import { TaskFold } from "../../src/server/TaskFold.ts"
+import { type Shown, TaskFold } from "../../src/server/TaskFold.ts"
 
 const deadline_at = "2026-01-02T03:34:05.678Z"
 const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
@@ -81,8 +81,8 @@ const requested = (id: TaskId): PlanEvent => ({
 
 const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelled_at: null }
 
-const foldOf = (events: ReadonlyArray<PlanEvent>) => {
-  const fold = new TaskFold(plan_id, "context", first)
+const foldOf = (events: ReadonlyArray<PlanEvent>, ...shown: ReadonlyArray<Shown>) => {
+  const fold = new TaskFold(plan_id, "context", first, ...shown)
   fold.begin(first)
   const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, plan.created_at, event)))
   return { fold, updates }
@@ -180,6 +180,40 @@ describe("a task that waits", () => {
     fold.begin(first)
     fold.decide(task_id)
     assert.deepStrictEqual([fold.next(toFrame(1, plan.created_at, requested(task_id))), fold.isWaiting], [[], false])
+  })
+
+  it("for an account says so with its link, which is good now, and continues without its client", () => {
+    const wait = { round: 1, agent: "bob", input: null, expires_at: deadline_at }
+    const url = "https://gateway.test/old"
+    const account = (task: TaskId | null): PlanEvent => ({
+      event: "waiting",
+      data: { ...wait, task_id: task, kind: "account", tool: task && "bob_ask", message: "Connect books", url }
+    })
+    const asked: PlanEvent = { event: "waiting", data: { ...wait, task_id: other_id, kind: "result", tool: "mine" } }
+    const linkOf = (url: string) => url.replace("old", "new")
+    const { fold, updates } = foldOf([account(null)], { fileOf: () => undefined, linkOf })
+    assert.deepStrictEqual(
+      updates.map((update) => update._tag === "Status" && [update.status.standing, update.weight]),
+      [["auth-required", "change"]]
+    )
+    assert.deepStrictEqual([fold.isWaiting, fold.isAuthorizing, fold.asks], [true, true, []])
+    const [text, data] = fold.task.status.message?.parts ?? []
+    assert.deepStrictEqual(text, { _tag: "Text", text: "Connect books: https://gateway.test/new" })
+    assert.strictEqual(data?._tag, "Data")
+    if (data?._tag === "Data") assert.deepInclude(data.data, { kind: "account", url: "https://gateway.test/new" })
+    const tell = (...events: ReadonlyArray<PlanEvent>) => {
+      for (const event of events) fold.tell(event, 1)
+      return fold.standing
+    }
+    assert.strictEqual(tell({ event: "step", data: { step: 1, attempt: 1 } }), "working")
+    // Another call runs still.
+    assert.strictEqual(tell(started(task_id), started(other_id), account(task_id)), "working")
+    assert.strictEqual(tell(asked), "input-required")
+    assert.isFalse(fold.isAuthorizing)
+    assert.strictEqual(tell(finished(other_id, "completed")), "auth-required")
+    assert.strictEqual(tell(finished(task_id, "completed")), "working")
+    const hidden = foldOf([account(null)], { fileOf: () => undefined, linkOf: () => undefined }).fold
+    assert.notInclude(JSON.stringify(hidden.task), "gateway.test")
   })
 
   it.each([

@@ -256,10 +256,16 @@ export class UiFold<Event> {
     return [...this.#show(started), ...this.#dialect.start(started)]
   }
 
-  #wait({ kind, task_id }: FrameData<"waiting">): ReadonlyArray<Event> {
-    const running = task_id === null || kind !== "result" ? undefined : this.#running.get(task_id)
+  #wait(wait: FrameData<"waiting">): ReadonlyArray<Event> {
+    const { kind, message = "", task_id, url } = wait
+    const running = task_id === null || kind === "answer" ? undefined : this.#running.get(task_id)
     if (running === undefined) return []
     const { started } = running
+    // Nobody but the user can connect the account.
+    if (kind === "account") {
+      const said = url === undefined ? message : `${message}: ${url}`
+      return this.#progress({ ...wait, task_id: started.task_id, state: "auth-required", message: said })
+    }
     this.#awaited.add(started.task_id)
     return this.#asked.has(started.task_id) ? this.#dialect.hand(started) : this.#show(started, true)
   }

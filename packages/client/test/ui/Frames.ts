@@ -46,6 +46,20 @@ export const waiting = (task_id: string): Frame =>
     expires_at: "2026-01-01T00:30:00.000Z"
   })
 
+/** A call that waits for its user to connect an account. */
+export const unconnected = (task_id: string): Frame =>
+  frame("waiting", {
+    task_id,
+    kind: "account",
+    round: 1,
+    tool: "rigger_ask",
+    agent: "rigger",
+    input: { input: "?" },
+    message: "Connect books",
+    url: "https://gateway.test/connect",
+    expires_at: "2026-01-01T00:30:00.000Z"
+  })
+
 export const artifact = (task_id: string, content: string): Frame =>
   frame("task.artifact", { task_id, content, media_type: "text/plain", truncated: false })
 

@@ -2,7 +2,20 @@ import { assert, describe, it } from "vitest"
 import * as AgUiEvents from "../../src/ag-ui/AgUiEvents.ts"
 import * as UiChunks from "../../src/ai-sdk/UiChunks.ts"
 import type { Frame } from "../../src/Bowline.ts"
-import { artifact, error, final, finished, frame, plan, requested, retract, say, started, step } from "./Frames.ts"
+import {
+  artifact,
+  error,
+  final,
+  finished,
+  frame,
+  plan,
+  requested,
+  retract,
+  say,
+  started,
+  step,
+  unconnected
+} from "./Frames.ts"
 
 const accepted = (entry_id: string): Frame => frame("inbox.accepted", { entry_id, by: "ann", text: "b" })
 
@@ -81,5 +94,19 @@ describe("what a plan answers to a text", () => {
     const events = told.flatMap((frame) => agent.next(frame))
     assert.deepInclude(events, { type: "TEXT_MESSAGE_START", messageId: "plan_1.1.1.2", role: "assistant" })
     assert.deepInclude(events, { type: "MESSAGES_SNAPSHOT", messages: [{ id: "q", role: "user" }] })
+  })
+})
+
+describe("a call that waits for an account", () => {
+  const frames = [plan, step(1), started("t"), unconnected("t")]
+  const said = "Connect books: https://gateway.test/connect"
+
+  it("shows its user the link as its progress, and the answer does not end there", () => {
+    const chunk = chunksOf(frames, {}).at(-1)
+    assert.deepInclude(chunk, { type: "data-task", id: "t", data: { state: "auth-required", message: said } })
+    const agent = AgUiEvents.make({ threadId: "t", runId: "r", messages: [] }, {})
+    const event = frames.flatMap((frame) => agent.next(frame)).at(-1)
+    assert.deepInclude(event, { type: "ACTIVITY_SNAPSHOT", activityType: "task" })
+    assert.include(JSON.stringify(event), said)
   })
 })

@@ -30,8 +30,8 @@ export const isOver = (standing: Standing): boolean =>
 const handedBackAs = (state: TaskState): Standing => (state === "auth-required" ? "auth-required" : "input-required")
 
 /**
- * How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one;
- * `cancelled_at` says that its client has cancelled it while it waited.
+ * How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one; of a plan that is not over it is `auth-required` where
+ * nothing but accounts is waited for. `cancelled_at` says that its client has cancelled it while it waited.
  */
 export const standingOf = (
   { error, stage, state, steps }: Pick<PlanFacts, "error" | "stage" | "state" | "steps">,
@@ -43,6 +43,7 @@ export const standingOf = (
       return "submitted"
     case "running":
     case "waiting":
+      if (stage === "client" && open === "auth-required") return "auth-required"
       return stage === "approval" || stage === "client" ? "input-required" : "working"
     case "completed":
       if (cancelled_at !== null) return "canceled"

@@ -14,6 +14,7 @@ import {
 import { Array, Effect, Layer, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { isOpenWait } from "./internal/Waking.ts"
 import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
 
 const iso = (time: Date | null): string | null => time?.toISOString() ?? null
@@ -40,7 +41,8 @@ interface TaskRow extends PlanRow {
 /** `standingOf` in SQL. */
 const standing = `case case n.state when 'waiting' then 'running' else n.state end
   when 'queued' then 'submitted'
-  when 'running' then case when n.stage in ('approval', 'client') then 'input-required' else 'working' end
+  when 'running' then case n.stage when 'approval' then 'input-required'
+    when 'client' then coalesce(n.open_call, 'input-required') else 'working' end
   when 'completed' then case when n.task_cancelled_at is not null then 'canceled'
     when n.open_call = 'auth-required' then 'auth-required'
     when n.open_call is null then 'completed' else 'input-required' end
@@ -52,12 +54,18 @@ const openStates = Array.fromIterable(handedBack)
   .map((state) => `'${state}'`)
   .join(", ")
 
-/** The newest plan of every task of an owner. */
-const newest = `select p.*, coalesce(p.task_id, p.id) as of_task, coalesce(p.task_cancelled_at, p.finished_at, p.created_at) as status_at, (
+const waitsFor = (kinds: string): string =>
+  `exists (select from waits w where w.plan_id = p.id and w.kind ${kinds} and ${isOpenWait})`
+
+/** The newest plan of every task of an owner. `open_call` is what `standingOf` takes as `open`. */
+const newest = `select p.*, coalesce(p.task_id, p.id) as of_task, coalesce(p.task_cancelled_at, p.finished_at, p.created_at) as status_at,
+case when p.finished_at is null then
+  case when p.stage = 'client' and ${waitsFor("= 'account'")} and not ${waitsFor("not in ('account', 'timer')")} then 'auth-required' end
+else (
   select t.state from tasks t where t.plan_id = p.id and t.state in (${openStates})
     and not exists (select from tasks l where l.plan_id = t.plan_id and l.tool = t.tool and l.ordinal > t.ordinal)
   order by t.ordinal desc limit 1
-) as open_call
+) end as open_call
 from plans p where not exists (
   select from plans l where l.task_id = coalesce(p.task_id, p.id) and l.owner = p.owner and l.ordinal > p.ordinal
 )`

@@ -94,7 +94,8 @@ export class PushNotifications extends Context.Service<
 /** Notifies one target until there is nothing more to tell, as far as is known. */
 const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key: Sealing.SealingKey) {
   const client = yield* HttpClient.HttpClient
-  const services = yield* TaskReader.services
+  // Whoever has the link may connect the account: that is for those who may read the plan.
+  const services: TaskReader.Services = { ...(yield* TaskReader.services), linkOf: () => undefined }
 
   const secretsOf = ({ target, task_id }: ClaimedTarget): Option.Option<PushSecrets> =>
     target.secrets === null

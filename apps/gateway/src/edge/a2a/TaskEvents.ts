@@ -120,7 +120,7 @@ interface Reading {
   readonly isPatient: boolean
 }
 
-/** A task as server-sent events until it is over or waits for its client. Closing the stream touches nothing. */
+/** A task as server-sent events until it is over or waits for its client, but not for an account. Closing the stream touches nothing. */
 export const respond = Effect.fnUntraced(function* (
   services: Services,
   binding: Binding,
@@ -131,7 +131,11 @@ export const respond = Effect.fnUntraced(function* (
   const clock = yield* Clock.Clock
   const now = () => Monotonic.millis(clock)
   const events = new TaskEventText(binding, opened.fold.task)
-  const changes = follow(services, opened, { join: (connect) => PlanArrival.join(connect, request), isPatient })
+  const changes = follow(services, opened, {
+    join: (connect) => PlanArrival.join(connect, request),
+    isPatient,
+    throughAccounts: true
+  })
   const endings: Readonly<Partial<Record<SseAnswer.Why, A2aError>>> = {
     draining: brokenOff("draining"),
     gone: notFound(opened.task),

@@ -16,6 +16,8 @@ export interface Following {
   readonly toTheEnd?: boolean
   /** Whether a task that waits for its client at first is followed all the same, until it is over or waits again. */
   readonly isPatient?: boolean
+  /** Whether a task that waits for an account alone is followed all the same: it continues without its client. */
+  readonly throughAccounts?: boolean
 }
 
 type Changes<E = never> = Stream.Stream<Followed<Change>, StorageError | E>
@@ -56,8 +58,9 @@ class TaskFollower {
   }
 
   get #isDone(): boolean {
-    const { isWaiting, standing } = this.#opened.fold
-    return this.#following.toTheEnd !== true && (isOver(standing) || (this.#isAnswered && isWaiting))
+    const { isAuthorizing, isWaiting, standing } = this.#opened.fold
+    if (this.#following.toTheEnd === true || (isAuthorizing && this.#following.throughAccounts === true)) return false
+    return isOver(standing) || (this.#isAnswered && isWaiting)
   }
 
   #tell(updates: ReadonlyArray<ServedUpdate>): ReadonlyArray<Change> {

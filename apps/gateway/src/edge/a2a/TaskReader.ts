@@ -1,6 +1,6 @@
 import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
 import type { ServedTask, ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
-import { type FileOf, TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
+import { type Shown, TaskFold } from "@bowline/a2a/unstable/server/TaskFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
@@ -11,6 +11,7 @@ import { framesBehind, PlanStore } from "@bowline/runtime/unstable/store/PlanSto
 import { type TaskPlan, TaskStore, type ToldPlan } from "@bowline/runtime/unstable/store/TaskStore"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect } from "effect"
+import { Accounts } from "../../http/ConnectedAccounts.ts"
 import * as ShownFiles from "../../http/ShownFiles.ts"
 
 /** What tasks are started, read and followed by. */
@@ -20,7 +21,9 @@ export const services = Effect.all({
   follower: PlanFollower,
   store: PlanStore,
   tasks: TaskStore,
-  shown: ShownFiles.make
+  shown: ShownFiles.make,
+  /** The link by which a person connects an account, as it is good now. */
+  linkOf: Effect.map(Accounts, (accounts): Shown["linkOf"] => accounts?.freshen ?? ((url) => url))
 })
 export type Services = Effect.Success<typeof services>
 
@@ -65,7 +68,7 @@ export interface OpenTask {
 }
 
 const partOf =
-  (files: ShownFiles.ShownFiles): FileOf =>
+  (files: ShownFiles.ShownFiles): Shown["fileOf"] =>
   ({ file_id }) => {
     const file = files.of(file_id)
     if (file === undefined) return undefined
@@ -73,8 +76,8 @@ const partOf =
     return { _tag: "File", mediaType: file.media_type, name: file.name, ...place }
   }
 
-const foldOf = (task: PlanId, first: TaskPlan, files: ShownFiles.ShownFiles): TaskFold =>
-  new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first, partOf(files))
+const foldOf = ({ linkOf }: Services, task: PlanId, first: TaskPlan, files: ShownFiles.ShownFiles): TaskFold =>
+  new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first, { fileOf: partOf(files), linkOf })
 
 export const notFound = (id: string): A2aError =>
   new A2aError({ error: "TaskNotFound", message: `There is no task ${JSON.stringify(id.slice(0, 100))}` })
@@ -111,7 +114,7 @@ export const open = Effect.fnUntraced(
     const chain = yield* seen === undefined ? rowsOf(services, caller, task) : services.tasks.plans(caller, task)
     const [first] = chain
     const files = services.shown(caller)
-    const fold = foldOf(task, first, files)
+    const fold = foldOf(services, task, first, files)
     for (const id of decided) fold.decide(id)
     const missed: Array<Change> = []
     let at: Cursor = { plan: 0, seq: 0 }
@@ -169,10 +172,10 @@ export const open = Effect.fnUntraced(
 )
 
 /** The task before its first event. */
-export const begin = Effect.fnUntraced(function* ({ shown, tasks }: Services, caller: CallerName, task: PlanId) {
-  const [plan] = yield* tasks.plans(caller, task)
-  const files = shown(caller)
-  const fold = foldOf(task, plan, files)
+export const begin = Effect.fnUntraced(function* (services: Services, caller: CallerName, task: PlanId) {
+  const [plan] = yield* services.tasks.plans(caller, task)
+  const files = services.shown(caller)
+  const fold = foldOf(services, task, plan, files)
   fold.begin(plan)
   return { caller, task, fold, files, at: { plan: 0, seq: 0 }, plan, missed: [] } satisfies OpenTask
 })
@@ -181,16 +184,16 @@ export const begin = Effect.fnUntraced(function* ({ shown, tasks }: Services, ca
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
 
 const taskOf = Effect.fnUntraced(function* (
-  { store }: Services,
+  services: Services,
   chain: readonly [ToldPlan, ...ReadonlyArray<ToldPlan>],
   files: ShownFiles.ShownFiles,
   isAlone: boolean
 ) {
   const [first] = chain
-  const fold = foldOf(first.task_id, first, files)
+  const fold = foldOf(services, first.task_id, first, files)
   for (const [index, told] of chain.entries()) {
     fold.begin(told)
-    const { events } = yield* PlanGist.read(store, told)
+    const { events } = yield* PlanGist.read(services.store, told)
     // The tasks of a list have the lines of their files.
     if (isAlone) yield* files.load(events)
     for (const event of events) fold.tell(event, event.seq)

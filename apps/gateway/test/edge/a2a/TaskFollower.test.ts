@@ -1,21 +1,16 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
-import { Plans } from "@bowline/runtime/plan/Plans"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import type { PeerClient } from "@bowline/runtime/remote/PeerClient"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import { type Followed, PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
+import type { Followed } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { stall } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Schema, Stream } from "effect"
-import * as ShownFiles from "../../../src/http/ShownFiles.ts"
 import { follow } from "../../../src/edge/a2a/TaskFollower.ts"
-import { type Change, open } from "../../../src/edge/a2a/TaskReader.ts"
+import { type Change, open, services as taskServices } from "../../../src/edge/a2a/TaskReader.ts"
 
 const handsBack: PeerClient["Service"]["call"] = ({ continues }, onEvent) =>
   onEvent({ _tag: "Accepted", remoteTaskId: "remote", remoteContextId: "context" }).pipe(
@@ -33,15 +28,7 @@ const kit = TestKit.layer({ script: [...turns, ...turns], peers: { call: handsBa
 describe("a subscriber", () => {
   it.effect("is never without a word for more than 10 s, though all that happens is not for its eyes", () =>
     Effect.gen(function* () {
-      const streams = yield* PlanStreams
-      const services = {
-        plans: yield* Plans,
-        follower: yield* PlanFollower,
-        streams,
-        store: yield* PlanStore,
-        tasks: yield* TaskStore,
-        shown: yield* ShownFiles.make
-      }
+      const services = yield* taskServices
       const { plan_id } = yield* TestKit.post({ question: "?", preferences: { on_disconnect: "continue" } })
       yield* TestKit.pass("1 second")
       const opened = yield* open(services, anonymous, plan_id, {})
@@ -66,23 +53,18 @@ describe("a subscriber", () => {
 
 /** A task that waits for its client, and what a patient subscriber gets of it, and how often it has asked the store. */
 const waiting = Effect.gen(function* () {
-  const streams = yield* PlanStreams
-  const store = yield* PlanStore
-  const tasks = yield* TaskStore
+  const own = yield* taskServices
+  const { streams, tasks } = own
   let looks = 0
   const services = {
-    plans: yield* Plans,
-    follower: yield* PlanFollower,
-    streams,
-    store,
+    ...own,
     tasks: {
       ...tasks,
       plans: (...asked: Parameters<typeof tasks.plans>) => {
         looks++
         return tasks.plans(...asked)
       }
-    },
-    shown: yield* ShownFiles.make
+    }
   }
   const ask = Effect.fnUntraced(function* (fields: object) {
     const request = yield* Schema.decodeUnknownEffect(PlanRequest)({

@@ -8,8 +8,14 @@ import type { PlanRecord } from "./MemoryRecords.ts"
 
 export const taskOf = ({ message, plan }: PlanRecord) => message?.task_id ?? plan.plan_id
 
-/** The state of the newest call that a peer has handed back, unless a later call of its tool has ended otherwise. */
-const openCallOf = ({ tasks }: PlanRecord): TaskState | null => {
+/** What `standingOf` takes as `open`. */
+const openCallOf = ({ plan, tasks, waits }: PlanRecord): TaskState | null => {
+  if (plan.finished_at === null) {
+    const kinds = Array.fromIterable(waits.values()).flatMap(({ request, settlement }) =>
+      settlement === undefined && request.kind !== "timer" ? [request.kind] : []
+    )
+    return kinds.length > 0 && kinds.every((kind) => kind === "account") ? "auth-required" : null
+  }
   const newest = new Map<string, TaskState | null>()
   for (const { state, tool } of tasks.values()) {
     newest.delete(tool)

@@ -123,6 +123,23 @@ export const taskCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "tells of a running plan that it waits for an account, where nothing else is waited for",
+    test: Effect.gen(function* () {
+      const store = yield* TaskStore
+      const owner = yield* Given.newOwner
+      const held = yield* Given.createHeld({ owner })
+      const standing = Effect.map(store.list(owner, {}, page), ({ items }) => items[0]?.standing)
+      const client = { _tag: "Progressed", stage: "client", progress: Given.progress } as const
+      const [account, result] = [yield* Given.newTask, yield* Given.newTask]
+      yield* Given.write(held, [client, Given.waitOpened(account, { kind: "account" })])
+      assert.equal(yield* standing, "auth-required")
+      assert.equal((yield* store.list(owner, { standing: "auth-required" }, page)).total, 1)
+      yield* Given.write(held, [Given.waitOpened(result, { kind: "result" })])
+      assert.equal(yield* standing, "input-required")
+      assert.equal((yield* store.list(owner, { standing: "auth-required" }, page)).total, 0)
+    })
+  },
+  {
     title:
       "cancels a task that waits once: its owner, when its last plan has ended, and no later call continues what peers handed back",
     test: Effect.gen(function* () {
