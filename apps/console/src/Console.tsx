@@ -11,6 +11,7 @@ import { later } from "./shell/Later.tsx"
 import { firstLine, shortId } from "./text/Format.ts"
 import { Login } from "./shell/Login.tsx"
 
+const AccountsPage = later(async () => (await import("./operator/AccountsPage.tsx")).AccountsPage)
 const CredentialsPage = later(async () => (await import("./operator/CredentialsPage.tsx")).CredentialsPage)
 const OverviewPage = later(async () => (await import("./overview/OverviewPage.tsx")).OverviewPage)
 const PeersPage = later(async () => (await import("./operator/PeersPage.tsx")).PeersPage)
@@ -37,6 +38,7 @@ const sections: Readonly<Record<string, string>> = {
   plan: "plans",
   session: "sessions",
   schedule: "schedules",
+  accounts: "waiting",
   approvals: "waiting",
   usage: "overview"
 }
@@ -47,6 +49,7 @@ const titleOf = (shown: Route): string => {
     return `${{ plan: "Plan", session: "Session", schedule: "Schedule" }[shown.page]} ${shortId(shown.id)}`
   if (shown.page === "approvals") return "Approvals"
   if (shown.page === "usage") return "Usage"
+  if (shown.page === "accounts") return "Accounts"
   return links.find(({ page }) => page === shown.page)?.label ?? "No such page"
 }
 
@@ -74,6 +77,8 @@ const Page = ({ shown }: { readonly shown: Route }) => {
       return <WaitingPage key="waiting" kind={null} />
     case "approvals":
       return <WaitingPage key="approvals" kind="approval" />
+    case "accounts":
+      return <AccountsPage />
     case "peers":
       return <PeersPage />
     case "credentials":

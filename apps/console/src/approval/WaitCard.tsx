@@ -257,7 +257,7 @@ export const WaitCard = ({
             <code>{url}</code>
           ) : (
             <a href={href} target="_blank" rel="noopener noreferrer">
-              {href}
+              {kind === "account" ? `Connect the account for ${tool}` : href}
             </a>
           )}
         </p>

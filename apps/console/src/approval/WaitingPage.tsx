@@ -101,6 +101,7 @@ export const WaitingPage = ({ kind }: { readonly kind: "approval" | null }) => {
       <div class="page-head">
         <h1>{kind === null ? "Waiting" : "Approvals"}</h1>
         <p role="status">{countsOf(waiting)}</p>
+        <a href="/accounts">Accounts</a>
         {isAdmin.value ? (
           <label>
             Caller

@@ -10,6 +10,7 @@ export type Route =
         | "schedules"
         | "waiting"
         | "approvals"
+        | "accounts"
         | "peers"
         | "credentials"
     }
@@ -45,6 +46,7 @@ export const parse = (path: string): Route => {
       case "schedules":
       case "waiting":
       case "approvals":
+      case "accounts":
       case "peers":
       case "credentials":
         return { page: first }

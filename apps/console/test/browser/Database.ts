@@ -24,6 +24,17 @@ export const database = Effect.gen(function* () {
   return url
 }).pipe(Effect.provide(Reactivity.layer))
 
+/** The caller has connected this account. Nobody can read the tokens. */
+export const connectAccount = Effect.fnUntraced(
+  function* (url: URL, caller: string, account: string) {
+    const sql = yield* PgClient.makeClient({ url: Redacted.make(url.toString()) })
+    yield* sql`insert into account_grants (owner, account, sealed, scopes, connected_at, expires_at)
+values (${caller}, ${account}, 'sealed', '{read,pay}', '2026-01-02T03:04:05Z', now() + interval '1 hour')`
+  },
+  Effect.scoped,
+  Effect.provide(Reactivity.layer)
+)
+
 /** Lets the database refuse every row of this table from now on. */
 export const refuseRowsOf = Effect.fnUntraced(
   function* (url: URL, table: "tasks") {

@@ -22,6 +22,7 @@ export const emptyRoutes: ReadonlyArray<ShownRoute> = [
   { name: "schedules", path: "/schedules", ready: ".empty" },
   { name: "waiting", path: "/waiting", ready: "text=Nothing waits for somebody" },
   { name: "approvals", path: "/approvals", ready: "text=Nothing waits for a decision" },
+  { name: "accounts", path: "/accounts", ready: "text=No account is connected" },
   { name: "peers", path: "/peers", ready: "main h1" },
   { name: "credentials", path: "/credentials", ready: "main h1" },
   { name: "unknown", path: "/nothing", ready: "text=There is no such page" }

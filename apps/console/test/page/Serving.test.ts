@@ -52,6 +52,7 @@ const shared = [
   "/schedules/schedule_x",
   "/waiting",
   "/approvals",
+  "/accounts",
   "/peers",
   "/credentials/"
 ]

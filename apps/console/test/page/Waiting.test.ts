@@ -3,8 +3,11 @@ import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
-import { database } from "../browser/Database.ts"
+import { connectAccount, database } from "../browser/Database.ts"
 import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
 import { withoutTimes } from "./Routes.ts"
@@ -115,6 +118,45 @@ describeInBrowser("what waits for somebody", () => {
           .waitFor()
         await bowline.attach(again).result()
       })
+    })
+  )
+
+  it.live("has a page of the accounts that are connected, from which each can be unlinked by keyboard", () =>
+    Effect.gen(function* () {
+      const db = yield* database
+      yield* connectAccount(db, "anonymous", "books")
+      const folder = yield* Effect.acquireRelease(
+        Effect.promise(() => mkdtemp(join(tmpdir(), "bowline-accounts-"))),
+        (made) => Effect.promise(() => rm(made, { recursive: true }))
+      )
+      const file = join(folder, "bowline.json")
+      const account = { issuer: "https://id.example", client_id: "x", scopes: ["read"] }
+      yield* Effect.promise(() => writeFile(file, JSON.stringify({ accounts: { books: account } })))
+      const key = { BOWLINE_SECRET_KEY: Buffer.alloc(32).toString("base64"), BOWLINE_CONFIG: file }
+      const { url } = yield* start(() => [say("Hi")], { DATABASE_URL: db.toString(), ...key })
+      const { faults, page } = yield* openPage(url, "/waiting")
+      yield* Effect.promise(async () => {
+        await page.getByRole("link", { name: "Accounts" }).press("Enter")
+        await page.getByRole("button", { name: "Unlink books" }).waitFor()
+        assert.match(await page.title(), /^Accounts/)
+        const read = await page.locator("main").ariaSnapshot()
+        await expect(withoutTimes(read)).toMatchFileSnapshot("golden/accounts.aria.yml")
+      })
+      for (const colorScheme of ["light", "dark"] as const) {
+        yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
+        assert.deepStrictEqual(yield* findBarriers(page), [])
+      }
+      yield* Effect.promise(async () => {
+        await page.setViewportSize({ width: 360, height: 640 })
+        const width = await page.evaluate(() => document.documentElement.scrollWidth)
+        assert.isAtMost(width, 360)
+        await page.getByRole("button", { name: "Unlink books" }).press("Enter")
+        await page.getByText(/^books is unlinked/).waitFor()
+        await page.getByText("No account is connected").waitFor()
+        await page.reload()
+        await page.getByText("No account is connected").waitFor()
+      })
+      assert.deepStrictEqual(faults, [])
     })
   )
 

@@ -6,6 +6,7 @@ describe("Route", () => {
     ["/", { page: "ask" }],
     ["/overview", { page: "overview" }],
     ["/usage", { page: "usage" }],
+    ["/accounts", { page: "accounts" }],
     ["/plans", { page: "plans" }],
     ["/plans/", { page: "plans" }],
     ["/plans/plan_1", { page: "plan", id: "plan_1" }],

@@ -10,7 +10,7 @@ const ofPage = { ...PageFiles.ofPage, vary: "Accept, Accept-Encoding" }
 const home = /^\/+$/
 /** What is both a page and a part of the API. Like the router, this ignores case, and repeated and trailing slashes. */
 const shared =
-  /^\/+(?:(?:plans|sessions|schedules)(?:\/+[^/]+)?|overview|usage|waiting|approvals|peers|credentials)\/*$/i
+  /^\/+(?:(?:plans|sessions|schedules)(?:\/+[^/]+)?|overview|usage|waiting|approvals|accounts|peers|credentials)\/*$/i
 
 const negotiated = ({ headers }: HttpServerRequest.HttpServerRequest, offers: ReadonlyArray<string>) =>
   new Negotiator({ headers }).mediaType(Array.from(offers))
