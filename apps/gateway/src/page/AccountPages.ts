@@ -26,7 +26,8 @@ ${body}
       headers: {
         "cache-control": "no-store",
         "content-security-policy": `default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action ${formsTo}`,
-        "referrer-policy": "no-referrer",
+        // With `no-referrer` a browser sends the form with `Origin: null`, which is refused. Nobody else gets the link of the page.
+        "referrer-policy": "same-origin",
         "x-content-type-options": "nosniff"
       }
     }

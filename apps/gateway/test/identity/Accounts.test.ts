@@ -203,8 +203,15 @@ describe("an account", () => {
       }
       assert.strictEqual(statusOf(yield* makeBrowser().get(`${link}x`)), 404)
 
+      // A browser says the origin of the page that has sent its form, unless the page has forbidden that. Pages of others are refused.
+      const page = yield* makeBrowser().get(link)
+      assert.strictEqual(page.headers.get("referrer-policy"), "same-origin")
+      for (const origin of ["null", "https://elsewhere.test"]) {
+        assert.strictEqual(statusOf(yield* makeBrowser().get(link, { method: "POST", headers: { origin } })), 403)
+      }
+
       const browser = makeBrowser()
-      const left = yield* browser.get(link, { method: "POST" })
+      const left = yield* browser.get(link, { method: "POST", headers: { ...own, origin: one.url } })
       const away = new URL(left.headers.get("location") ?? "")
       assert.strictEqual(away.origin, provider.issuer)
       assert.strictEqual(away.searchParams.get("redirect_uri"), `${one.url}/accounts/callback`)
