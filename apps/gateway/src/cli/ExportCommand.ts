@@ -15,6 +15,10 @@ const parameters = {
   redact: Flag.Boolean("redact").pipe(
     Flag.withDescription("Take the texts out, and keep names, ids, numbers and lengths"),
     Flag.withDefault(false)
+  ),
+  files: Flag.Boolean("files").pipe(
+    Flag.withDescription("Write the files of the plan, too, so that one that has looked at them can be run again"),
+    Flag.withDefault(false)
   )
 }
 
@@ -78,14 +82,40 @@ const findPlans = Effect.fnUntraced(function* (query: string) {
 /** What is on record of a plan, as the gateway gives it. */
 export const exported = (plan: string) => askGateway(`/plans/${encodeURIComponent(plan)}/export`)
 
+/** The files that a record names, a line each: those that are still there. */
+const filesOf = Effect.fnUntraced(function* (record: Buffer) {
+  const ids = new Set(
+    Array.from(
+      gunzipSync(record)
+        .toString()
+        .matchAll(/"file_id":"(file_[\w-]+)"/g),
+      ([, id = ""]) => id
+    )
+  )
+  const lines: Array<string> = []
+  for (const id of ids) {
+    const both = Effect.all([askGateway(`/files/${id}`), askGateway(`/files/${id}/content`)])
+    const found = Option.getOrUndefined(yield* Effect.option(both))
+    if (found === undefined) continue
+    const [facts, content] = found
+    const file: unknown = JSON.parse(facts.toString())
+    lines.push(`${JSON.stringify(Object.assign({ type: "file" }, file, { data: content.toString("base64") }))}\n`)
+  }
+  return gzipSync(lines.join(""))
+})
+
 /** Writes what is on record of plans to stdout. The files of several plans, one behind the other, are one file. */
 export const exportPlans = Command.make(
   "export",
   parameters,
-  Effect.fnUntraced(function* ({ plan, redact: isRedacted, where }) {
+  Effect.fnUntraced(function* ({ files, plan, redact: isRedacted, where }) {
     const named = Option.toArray(plan)
     if (named.length + Option.toArray(where).length !== 1) {
       const line = "Expected the id of a plan, or --where"
+      return yield* new Ended({ code: exitCodes.usage, lines: [line] })
+    }
+    if (files && isRedacted) {
+      const line = "Expected --files or --redact: files are texts, too"
       return yield* new Ended({ code: exitCodes.usage, lines: [line] })
     }
     if (process.stdout.isTTY) {
@@ -96,6 +126,7 @@ export const exportPlans = Command.make(
     for (const id of ids) {
       const bytes = yield* exported(id)
       yield* print(isRedacted ? redacted(bytes) : bytes)
+      if (files) yield* print(yield* filesOf(bytes))
     }
   })
 ).pipe(

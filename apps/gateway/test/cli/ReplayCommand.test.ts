@@ -1,7 +1,7 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { results } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { gunzipSync, gzipSync } from "node:zlib"
@@ -9,20 +9,34 @@ import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
 
+const decodeFile = Schema.decodeUnknownSync(Schema.Struct({ file_id: Schema.String, sha256: Schema.String }))
+
 describe("bowline export, fork and replay", () => {
   it.live("write the record of a plan, and run it again: the same, or the first difference", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) =>
         results(asked).length === 0 ? [callTool("nothing_there", {})] : [say("A bow"), say("line.")]
       )
-      const { body } = yield* post(`${url}/plan`, { question: "Which knot?" })
+      const content = "A bowline is a knot."
+      const uploading = new FormData()
+      uploading.set("file", new Blob([content], { type: "text/plain" }), "knot.txt")
+      const uploaded = yield* Effect.promise(() => fetch(`${url}/files`, { method: "POST", body: uploading }))
+      const { file_id, sha256 } = decodeFile(yield* Effect.promise(() => uploaded.json()))
+      const question = [
+        { type: "text", text: "Which knot?" },
+        { type: "file", file_id }
+      ]
+      const { body } = yield* post(`${url}/plan`, { question })
       const plan = String(body["plan_id"])
       const file = join(yield* folderOf({}), "plan.bowline")
       const environment = { BOWLINE_URL: url }
       const toFile = { under: ["bash", "-c", `exec "$0" "$@" > ${file}`] }
       const run = (args: ReadonlyArray<string>, options = {}) =>
         Effect.flatMap(bowline(args, environment, options), ({ ended }) => ended)
-      assert.strictEqual((yield* run(["export", plan], toFile)).code, 0)
+      assert.strictEqual((yield* run(["export", plan, "--files"], toFile)).code, 0)
+      const last = gunzipSync(readFileSync(file)).toString().trimEnd().split("\n").at(-1) ?? ""
+      const data = Buffer.from(content).toString("base64")
+      assert.deepInclude(JSON.parse(last), { type: "file", file_id, sha256, data })
       for (const what of [file, plan]) {
         const { code, stderr, stdout } = yield* run(["replay", what])
         assert.deepStrictEqual([code, stdout, stderr], [0, `${plan}: same\n`, ""])

@@ -3,6 +3,7 @@ import { isSettled, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import { EventsExpired, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { Entry } from "@bowline/domain/plan/Inbox"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Predicate, Schema, Struct } from "effect"
@@ -35,6 +36,7 @@ export type Line =
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
+  | ({ readonly type: "file"; readonly data: string } & StoredFile)
 
 /** What edges in other protocols, and forks, say of a plan besides: `GET /plans/{id}` does not show it. */
 const OfEdge = PlanRequest.mapFields(Struct.pick(["instructions", "sampling", "legs", "fork"]))

@@ -34,6 +34,8 @@ export interface PlanRecording {
   readonly claims: ReadonlyArray<Of<"claim">>
   readonly givens: ReadonlyArray<Of<"given">>
   readonly entries: ReadonlyArray<Of<"entry">["entry"]>
+  /** Those that `bowline export --files` has brought. */
+  readonly files: ReadonlyArray<Of<"file">>
 }
 
 const isLine = (value: unknown): value is Line =>
@@ -67,6 +69,7 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
     allowances: of("allowance"),
     claims: of("claim"),
     givens: of("given"),
+    files: of("file"),
     entries: of("entry").map(({ entry }) => entry)
   }
 }

@@ -1,9 +1,10 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { type QuestionPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { Cause, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
 import { Loop } from "../simulation/process/Loop.ts"
 import { Process } from "../simulation/process/Process.ts"
@@ -13,11 +14,12 @@ import * as Given from "../store/Given.ts"
 import { Comparison, type Difference } from "./Comparison.ts"
 import { type Answers, differenceIn } from "./ToolAnswers.ts"
 import { RecordedCallers } from "./RecordedCallers.ts"
+import { fileObstacle, storeFiles } from "./RecordedFiles.ts"
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, listOf, withoutAuth } from "./RecordedGraph.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
 import { fieldsOf } from "./RecordedWorld.ts"
-import { type PlanRecording, read } from "./RecordFile.ts"
+import { type PlanRecording, read, written } from "./RecordFile.ts"
 
 export type { Answers, Difference, PlanRecording }
 export { read }
@@ -113,9 +115,13 @@ const hasOtherTools = ({ calls }: PlanRecording, { came, recorded, what }: Diffe
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
 /** The request as it was, asked by somebody who needs no secret. */
-const requestOf = ({ ofEdge, plan }: PlanRecording) => {
+const requestOf = ({ messages, ofEdge, plan }: PlanRecording) => {
   const { webhooks: _, ...asked } = fieldsOf(plan.request)
-  const request = { ...asked, agents: listOf(asked["agents"]).map(withoutAuth) }
+  // The request has the ids of files, the message what they are.
+  const told = messages.find(({ message_id }) => message_id === questionId(plan.plan_id))?.parts
+  const parts = Array.isArray(asked["question"]) ? written<ReadonlyArray<QuestionPart>>(told ?? []) : undefined
+  const question = parts === undefined ? {} : { question: textOf(parts), question_parts: parts }
+  const request = { ...asked, ...question, agents: listOf(asked["agents"]).map(withoutAuth) }
   const servers = listOf(asked["mcp_servers"]).map(withoutAuth)
   return decodeRequest(
     JSON.parse(JSON.stringify({ ...request, ...ofEdge, ...(servers.length > 0 && { mcp_servers: servers }) }))
@@ -168,6 +174,7 @@ const run = Effect.fnUntraced(function* (
 ) {
   const streams = yield* PlanStreams
   const { caller } = recording.plan
+  yield* storeFiles(recording)
   const told = toldTo(recording)
   const name = told === undefined ? yield* seed(recording) : undefined
   const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
@@ -226,7 +233,7 @@ export const replay = async (
 }
 
 const replayAlone = async (recording: PlanRecording, isByTime = true): Promise<Replayed> => {
-  const why = obstacleOf(recording)
+  const why = obstacleOf(recording) ?? fileObstacle(recording)
   if (why !== undefined) return { _tag: "Impossible", why }
   await (tokenizer ??= Promise.all([
     import("gpt-tokenizer/bpeRanks/o200k_base"),

@@ -5,6 +5,8 @@ import type { ForkTools, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { LocalTools, type Tool } from "@bowline/runtime/tool/LocalTools"
+import { Files } from "@bowline/runtime/unstable/file/Files"
+import { referenceOf } from "@bowline/runtime/unstable/file/QuestionFiles"
 import * as Forks from "@bowline/runtime/unstable/plan/Forks"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
@@ -15,6 +17,7 @@ import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChec
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Stream } from "effect"
+import { createHash } from "node:crypto"
 import { cut, wait } from "../../src/http/Move.ts"
 import { callTool, error, say, think, usage } from "../../src/provider/Turn.ts"
 import { question, results, type Script } from "../../src/provider/Script.ts"
@@ -51,6 +54,8 @@ interface Kind {
   readonly at?: string
   readonly config?: NonNullable<Parameters<typeof TestKit.layer>[0]["config"]>
   readonly before?: string
+  /** The question has this file. */
+  readonly file?: string
   /** The plan is a fork of the one that is asked, from this step on. */
   readonly fork?: { readonly step: number; readonly tools: ForkTools }
 }
@@ -125,6 +130,12 @@ const kinds: Readonly<Record<string, Kind>> = {
     asked: { question: "Look!", preferences: { approval: "always" } },
     at: "approval.requested",
     says: (task_id) => ({ type: "decision", task_id, decision: "approve", input: { at: "near" } })
+  },
+  "has a file in its question, which it looks at again": {
+    script: (asked) =>
+      results(asked).length === 0 ? [callTool("view_file", { file_id: "file_none" })] : [say("Seen.")],
+    asked: { question: "What is this?" },
+    file: "A bowline is a knot."
   },
   "goes on in a session": {
     script: (asked) => [say(`You asked ${question(asked)}`)],
@@ -207,12 +218,23 @@ const readFork = Effect.fnUntraced(function* (first: PlanId, { fork, ...kind }: 
   return yield* hearing(yield* (yield* PlanStreams).start({ caller: anonymous, ...forked }), kind)
 })
 
+/** A question with a file that its caller has uploaded. */
+const withFile = Effect.fnUntraced(function* (text: string, content: string) {
+  const { file } = yield* (yield* Files).upload({
+    caller: anonymous,
+    said: () => ({ name: "knot.txt", type: "text/plain" }),
+    content: Stream.succeed(Buffer.from(content))
+  })
+  return { question_parts: [{ type: "text", text }, referenceOf(file)] }
+})
+
 /** Runs a plan of this kind, and gives its record as it is exported. */
 const recorded = Effect.fnUntraced(function* (kind: Kind) {
   const { asked, before, config = {}, script } = kind
   return yield* Effect.gen(function* () {
     if (before !== undefined) yield* Effect.orDie(running(post({ question: before, session_id: "s" })))
-    const first = yield* running(post(asked, kind.fork === undefined ? kind : {}))
+    const parts = kind.file === undefined ? {} : yield* withFile(asked.question, kind.file)
+    const first = yield* running(post({ ...asked, ...parts }, kind.fork === undefined ? kind : {}))
     const plan = kind.fork === undefined ? first : yield* running(readFork(first, kind))
     const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
     const lines = yield* PlanExport.linesOf(stores, anonymous, plan)
@@ -323,6 +345,21 @@ describe("a plan that is run again", () => {
       const lost = yield* replayed({ ...recording, allowances: [] })
       assert(lost._tag === "Different")
       assert.deepStrictEqual([lost.step, lost.what], [1, "call"])
+    })
+  )
+
+  it.effect("is refused where the bytes of a file are others than those of its digest", () =>
+    Effect.gen(function* () {
+      const recording = yield* recorded(kindOf("has a file in its question, which it looks at again"))
+      const part = recording.messages.flatMap(({ parts }) => parts).find(({ type }) => type === "file")
+      assert(part?.type === "file" && "file_id" in part)
+      const content = Buffer.from("A bowline is a knot.")
+      const sha256 = createHash("sha256").update(content).digest("hex")
+      const times = { created_at: recording.plan.created_at, expires_at: recording.plan.created_at }
+      const file = { ...part, ...times, type: "file" as const, sha256, data: content.toString("base64") }
+      assert.deepStrictEqual(yield* replayed({ ...recording, files: [file] }), { _tag: "Same" })
+      const other = yield* replayed({ ...recording, files: [{ ...file, data: "AAAA" }] })
+      assert.strictEqual(other._tag, "Impossible")
     })
   )
 
