@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const services = yield* TaskReader.services
     const inbox = yield* Inbox
-    const { takeRequest } = yield* QuestionFiles.make
+    const { takeQuestion, takeRequest } = yield* QuestionFiles.make
     const sessions = yield* SessionStore
     const changes = yield* Sessions
     const cards = yield* GatewayCards.make
@@ -65,7 +65,7 @@ export const layer = HttpApiBuilder.group(
         case "stream": {
           const sending = { caller, preset, route, params, request }
           const sent = yield* SendCall.send(
-            { ...services, inbox, takeRequest },
+            { ...services, inbox, takeQuestion, takeRequest },
             push,
             binding,
             sending,

@@ -1,6 +1,7 @@
 import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
 import type { SentMessage } from "@bowline/a2a/unstable/server/SentMessage"
 import { type Asked, keyOf } from "@bowline/a2a/unstable/server/TaskFold"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { AnswerEntry, type NewEntry, ResultEntry } from "@bowline/domain/plan/Inbox"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Inbox } from "@bowline/runtime/plan/Inbox"
@@ -8,7 +9,7 @@ import type * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFile
 import { formatPath, fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import { Effect, Result, Schema, Struct } from "effect"
 import { open, type OpenTask, type Services } from "./TaskReader.ts"
-import { textsOf } from "./TaskRequest.ts"
+import { filesOf, hasFiles, textsOf } from "./TaskRequest.ts"
 
 /** Names the call that a part of data is for. */
 const isForCall = Schema.is(
@@ -20,12 +21,11 @@ const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) =>
 const decodeResult = decoder(ResultEntry.mapFields(Struct.omit(["type"])))
 const decodeAnswer = decoder(AnswerEntry.mapFields(Struct.omit(["type"])))
 
-/** What messages are sent with. */
-export type Senders = Services & {
-  readonly inbox: Inbox["Service"]
-  /** Takes the files of a message in. */
-  readonly takeRequest: Effect.Success<typeof QuestionFiles.make>["takeRequest"]
-}
+/** What messages are sent with. It takes their files in, too. */
+export type Senders = Services &
+  Effect.Success<typeof QuestionFiles.make> & {
+    readonly inbox: Inbox["Service"]
+  }
 
 /** An entry, what it settles, and the part of the message that says it. */
 interface Said {
@@ -74,7 +74,7 @@ const saidOf = (
   )
   if (wrong.length > 0) return Result.fail(invalidParams(wrong))
   // In front of the results: the plan cannot go on without them.
-  return Result.map(readAll(message, asks), (read) => (text === "" ? read : [said, ...read]))
+  return Result.map(readAll(message, asks), (read) => (text === "" && !hasFiles(message) ? read : [said, ...read]))
 }
 
 const named = "Expected the task_id of a call that waits"
@@ -82,13 +82,42 @@ const named = "Expected the task_id of a call that waits"
 const readAll = ({ parts }: SentMessage, asks: ReadonlyArray<Asked>): Result.Result<ReadonlyArray<Said>, A2aError> =>
   Result.all(parts.flatMap((part, index) => (part._tag === "Data" ? [read(part.data, index, asks)] : [])))
 
+/** The text of a message with its files, which are stored now. One of files alone has their lines. */
+const withFiles = Effect.fnUntraced(function* (
+  { takeQuestion }: Senders,
+  caller: CallerName,
+  message: SentMessage,
+  entry: NewEntry
+) {
+  const placed = filesOf(message)
+  if (entry.type !== "text" || placed.length === 0) return entry
+  const { question, question_parts = [] } = yield* takeQuestion(
+    caller,
+    placed.map(({ part }) => part)
+  ).pipe(
+    Effect.catchTag("InvalidRequest", ({ issues }) =>
+      Effect.fail(
+        invalidParams(
+          issues.map(({ message, path: [, index] }) => ({
+            path: placed[Number(index)]?.path ?? "message.parts",
+            message
+          }))
+        )
+      )
+    )
+  )
+  const files = question_parts.flatMap((part) => (part.type === "file" ? [part.file_id] : []))
+  return { ...entry, text: entry.text === "" ? question : entry.text, files }
+})
+
 /** Says to the plan what the message answers, each part once however often the message comes, and gives the task as it is behind that. Undefined if the message answers nothing. */
 export const answer = Effect.fnUntraced(function* (services: Senders, opened: OpenTask, message: SentMessage) {
   const found = saidOf(message, opened)
   if (found === undefined) return undefined
   const said = yield* Effect.fromResult(found)
   const { caller, plan, task } = opened
-  for (const [index, { entry, path }] of said.entries()) {
+  for (const [index, { entry: given, path }] of said.entries()) {
+    const entry = yield* withFiles(services, caller, message, given)
     const key = `A2A ${message.messageId} ${index}`
     yield* services.inbox.accept({ caller, isAdmin: false }, plan.plan.plan_id, entry, key).pipe(
       Effect.catchTags({

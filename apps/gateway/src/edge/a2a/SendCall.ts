@@ -93,8 +93,9 @@ const find = Effect.fnUntraced(function* (
   return opened
 })
 
-/** Whether the task waits for its client: the message answers that. */
-const isAwaited = ({ fold }: OpenTask): boolean => fold.approvals.length > 0 || fold.asks.length > 0
+/** Whether the task waits for a decision or an answer of its client: the message is that, and no question. */
+const takesNoFiles = ({ fold: { approvals, asks } }: OpenTask): boolean =>
+  approvals.length > 0 || asks.some(({ kind }) => kind === "answer")
 
 /** What is the same of a message that comes again. */
 const contentOf = Struct.pick<SentMessage, ["parts", "metadata", "taskId", "contextId"]>([
@@ -148,7 +149,7 @@ export const send = Effect.fnUntraced(function* (
   if (message.push !== undefined) yield* push.check
   yield* Effect.fromResult(check(message))
   const continued = yield* find(services, sending.caller, message)
-  if (hasFiles(message) && continued !== undefined && isAwaited(continued)) {
+  if (hasFiles(message) && continued !== undefined && takesNoFiles(continued)) {
     return yield* unsupported("Expected text or data: the call that waits takes no files")
   }
   // Of a task that exists, whether it takes another place is known before anything is started.

@@ -69,6 +69,10 @@ const toPlaced = (part: SentMessage["parts"][number], index: number): GivenFiles
   }
 }
 
+/** The files of a message, and where it has them. */
+export const filesOf = (message: SentMessage): ReadonlyArray<GivenFiles.Placed> =>
+  message.parts.flatMap((part, index) => (part._tag === "File" ? [toPlaced(part, index)] : []))
+
 /** What the message says: its texts, then its data as JSON, with a blank line between them. With files its parts keep their order. */
 const questionOf = (message: SentMessage): GivenFiles.Spoken => {
   const placed = message.parts

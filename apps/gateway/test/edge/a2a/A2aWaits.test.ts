@@ -64,15 +64,22 @@ describe.each(Object.entries(clients))("a plan of the client of A2A %s", (_, con
 
   it.live("takes a text as one while it waits for a result", () =>
     Effect.gen(function* () {
-      const { url } = yield* start(calls("pick"))
+      const { provider, url } = yield* start(calls("pick"))
       const client = yield* Effect.promise(() => connect(url))
       const waiting = yield* Effect.promise(() => client.send({ text: "Hi", metadata: tools }))
-      const told = yield* Effect.promise(() => client.send({ text: "Not pink", taskId: waiting.id }))
-      assert.deepInclude(told, { id: waiting.id, state: "input-required" })
+      const heard = yield* Effect.promise(() => client.send({ text: "Not pink", taskId: waiting.id }))
+      assert.deepInclude(heard, { id: waiting.id, state: "input-required" })
       const [id] = idsIn(waiting.said)
       const result = { task_id: id, content: { color: "red" } }
-      const events = yield* readOut(client.stream({ text: "As you see", data: result, taskId: waiting.id }))
+      const file = {
+        bytes: Buffer.from("left over right").toString("base64"),
+        mediaType: "text/plain",
+        name: "knot.txt"
+      }
+      const events = yield* readOut(client.stream({ text: "As you see", file, data: result, taskId: waiting.id }))
       assert.deepInclude(events.at(-1), { kind: "status", state: "completed" })
+      const told = yield* Effect.map(provider.requests.all, (all) => all.at(-1)?.body ?? "")
+      assert.match(told, /As you see[^]*\[file [^]*left over right/)
       const inbox = yield* inboxOf(url, waiting.id)
       assert.match(inbox, /("type":"text"[^}]*"state":"taken"[^]*){2}"type":"result"[^}]*"state":"taken"/)
     })
