@@ -1,4 +1,6 @@
 import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
+import { BowlineError } from "@bowline/client"
+import { createBowline } from "@bowline/client/files"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
@@ -151,6 +153,40 @@ describe("files", () => {
       assert.deepStrictEqual(yield* refused("a", { "content-encoding": "gzip" }), [415, "unsupported_media_type"])
       assert.strictEqual((yield* upload(url, Buffer.alloc(300_000))).status, 201)
       assert.deepStrictEqual(yield* refused(Buffer.alloc(100_001)), [409, "quota_exceeded"])
+      // The same of uploads by the client, and of those that it or its caller ends.
+      const clientOf = (apiKey: string) => createBowline({ baseUrl: url, apiKey }).files
+      const failed = (uploading: Promise<unknown>) =>
+        Effect.promise(() =>
+          uploading.then(
+            () => "stored",
+            (error: unknown) => (error instanceof BowlineError ? error.code : "ended")
+          )
+        )
+      const files = clientOf("key-of-ann")
+      const before = (yield* send(`${url}/files`, { headers: by("ann") })).text
+      assert.strictEqual(yield* failed(files.upload(new Blob([Buffer.alloc(300_001)]))), "payload_too_large")
+      assert.strictEqual(
+        yield* failed(files.upload(new File(["text"], "a.png", { type: "image/png" }))),
+        "media_type_mismatch"
+      )
+      assert.strictEqual(yield* failed(clientOf("other").upload(new Blob(["text"]))), "unauthorized")
+      const breaks = new ReadableStream<Uint8Array>({
+        pull: (controller) => {
+          controller.enqueue(new Uint8Array(200_000))
+          controller.error(new Error("The disk is gone"))
+        }
+      })
+      assert.notStrictEqual(yield* failed(files.upload(breaks)), "stored")
+      const leaving = new AbortController()
+      const endless = new ReadableStream<Uint8Array>({
+        pull: (controller) => {
+          controller.enqueue(new Uint8Array(1_000))
+          leaving.abort()
+          return new Promise(() => {})
+        }
+      })
+      assert.notStrictEqual(yield* failed(files.upload(endless, { signal: leaving.signal })), "stored")
+      assert.strictEqual((yield* send(`${url}/files`, { headers: by("ann") })).text, before)
       const page = yield* upload(url, "<script>alert(1)</script>", { "content-type": "text/html" })
       const { created_at, expires_at, file_id } = page.body
       assert.strictEqual(Date.parse(String(expires_at)) - Date.parse(String(created_at)), 90_000)
