@@ -1,3 +1,5 @@
+import type { Message } from "@bowline/domain/session/Message"
+import type { SessionId } from "@bowline/domain/session/Session"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
@@ -5,6 +7,7 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { RevertRequest } from "@bowline/protocol/unstable/session/SessionsApi"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
+import { FileStore, idsTold } from "@bowline/runtime/unstable/store/FileStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -15,11 +18,33 @@ import { readJson, readNothing } from "../http/RequestBody.ts"
 
 const otherOrder = { path: ["cursor"], message: "Expected the next_cursor of a page in the same order" }
 
+/** More files than a session can have. */
+const maxFiles = 1_000_000
+
+/** Messages of a session, with a line in the place of each file that was deleted, as models are told. */
+const withoutDeleted = Effect.fnUntraced(function* (
+  files: FileStore["Service"],
+  session: SessionId,
+  messages: ReadonlyArray<Message>
+) {
+  if (idsTold(messages).length === 0) return messages
+  const there = new Set((yield* files.ofSession(session, maxFiles)).map(({ file_id }) => file_id))
+  return messages.map((message): Message => ({
+    ...message,
+    parts: message.parts.map((part) =>
+      part.type === "file" && "file_id" in part && !there.has(part.file_id)
+        ? { type: "text", text: `[${part.name}, deleted]` }
+        : part
+    )
+  }))
+})
+
 export const layer = HttpApiBuilder.group(
   Api,
   "sessions",
   Effect.fnUntraced(function* (handlers) {
     const sessions = yield* SessionStore
+    const files = yield* FileStore
     const changes = yield* Sessions
     const compaction = yield* SessionCompaction
     const { maxBody } = yield* GatewayConfig
@@ -53,7 +78,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const { session_id } = yield* sessions.find(yield* Caller, params.id)
           const { items, next } = yield* sessions.messages(session_id, query)
-          return { messages: items, next_cursor: next }
+          return { messages: yield* withoutDeleted(files, session_id, items), next_cursor: next }
         }).pipe(answer)
       )
       .handleRaw("revert", ({ params, request }) =>

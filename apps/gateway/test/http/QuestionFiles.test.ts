@@ -149,6 +149,11 @@ describe("the files of a question", () => {
         const later = yield* lastAsked(gateway)
         assert.notInclude(later, `data:image/png;base64,`)
         assert.include(later, "[diagram.png, deleted]")
+        const { body: told } = yield* send(`${url}/sessions/knots/messages`, { headers: ann })
+        const [first] = told["messages"] as ReadonlyArray<{ readonly parts: ReadonlyArray<unknown> }>
+        const gone = { type: "text", text: "[diagram.png, deleted]" }
+        assert.deepStrictEqual(first?.parts.slice(0, 2), [parts[0], gone])
+        assert.include(JSON.stringify(first?.parts[2]), '"name":"rope.pdf"')
       })
     )
   }
