@@ -33,6 +33,12 @@ const shortId = (path: string, _: string, __: boolean | undefined, getHash: (tex
   return id
 }
 
+const sidebar = sections().map(({ entries, title }) => ({
+  text: title,
+  collapsed: false,
+  items: entries.map(({ path, title }) => ({ text: title, link: linkOf("docs/README.md", path).href }))
+}))
+
 export default defineConfig({
   title: "Bowline",
   description: "An agent gateway that never gets stuck",
@@ -53,11 +59,8 @@ export default defineConfig({
     search: { provider: "local" },
     outline: [2, 3],
     nav: [],
-    sidebar: sections().map(({ entries, title }) => ({
-      text: title,
-      collapsed: false,
-      items: entries.map(({ path, title }) => ({ text: title, link: linkOf("docs/README.md", path).href }))
-    }))
+    // Each page repeats its list: beside more than a hundred decisions stands only the section that they belong to.
+    sidebar: { "/decisions/": sidebar.filter(({ text }) => text === "Background"), "/": sidebar }
   },
   // Each page has hundreds of them, and the package of the gateway each page.
   vue: { features: { componentIdGenerator: shortId } },
