@@ -91,7 +91,8 @@ const whole = (segment: Segment): ReadonlyArray<UiChunk> => {
   ]
 }
 
-const dialect = (messageId: string | undefined): Dialect<UiChunk> => ({
+/** `decided` are the calls whose decisions the message has already. */
+const dialect = (messageId: string | undefined, decided: ReadonlySet<string>): Dialect<UiChunk> => ({
   begin: ({ model, plan_id, session_id }) => [
     {
       type: "start",
@@ -141,15 +142,19 @@ const dialect = (messageId: string | undefined): Dialect<UiChunk> => ({
       approvalDescriptor: { expiresAt: expires_at }
     }
   ],
-  resolve: ({ decision, note, task_id }) => [
-    {
-      type: "tool-approval-response",
-      approvalId: task_id,
-      approved: decision === "approve",
-      ...(note !== undefined && { reason: note }),
-      providerExecuted: true
-    }
-  ],
+  resolve: ({ decision, note, task_id }) =>
+    // Version 6 does not know this chunk, and needs none.
+    decided.has(task_id)
+      ? []
+      : [
+          {
+            type: "tool-approval-response",
+            approvalId: task_id,
+            approved: decision === "approve",
+            ...(note !== undefined && { reason: note }),
+            providerExecuted: true
+          }
+        ],
   settle: ({ task_id }) => [{ type: "tool-output-error", ...tool(task_id), errorText: neverMade }],
   pause: (_, why) => [{ type: "finish", finishReason: why === "waits" ? "tool-calls" : "stop" }],
   complete: ({ output, stop_reason: stopReason, usage }) => [
@@ -171,4 +176,5 @@ const dialect = (messageId: string | undefined): Dialect<UiChunk> => ({
  * Turns the frames of a plan into the chunks of the AI SDK's UI message stream. Approvals and data parts have the id of their call. The message has
  * the plan's id, unless it is given another one: what goes on with a message has that of the message, and what the plan answers to a text has one of its own.
  */
-export const make = (leg?: Leg, messageId = leg?.entry): UiFold<UiChunk> => new UiFold(dialect(messageId), leg)
+export const make = (leg?: Leg, messageId = leg?.entry): UiFold<UiChunk> =>
+  new UiFold(dialect(messageId, new Set(leg?.decided)), leg)

@@ -234,7 +234,6 @@ describe("chunks of the AI SDK", () => {
     ]
     assert.deepStrictEqual(fold([...before, ...behind], ["t"]), [
       start,
-      response(true),
       { type: "tool-output-available", ...own("t"), output: null },
       { type: "finish-step" },
       { type: "start-step" },

@@ -8,7 +8,10 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { assert, describe, it } from "@effect/vitest"
 import { ChatOpenAI } from "@langchain/openai"
 import { Agent, OpenAIProvider, Runner } from "@openai/agents"
-import { generateText, type LanguageModel, streamText } from "ai"
+import * as seven from "ai"
+import * as six from "ai-6"
+import { createOpenAI as createOpenAIOfSix } from "ai-sdk-openai-3"
+import { createOpenAICompatible as createCompatibleOfSix } from "ai-sdk-openai-compatible-2"
 import { Effect, Schema } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../../config/file/ConfigFolder.ts"
@@ -29,16 +32,34 @@ interface Client {
 const key = { apiKey: "none" }
 const quick = { BOWLINE_MAX_RETRIES: "0" }
 
-const aiSdk = (model: LanguageModel): Client => {
+const aiSdk = (model: seven.LanguageModel): Client => {
   const asked = { model, prompt: "?", temperature: 0.5, maxRetries: 0 }
   return {
     answer: async () => {
-      const { text, usage } = await generateText(asked)
+      const { text, usage } = await seven.generateText(asked)
       return { text, tokens: usage.totalTokens }
     },
     stream: async (heard, signal) => {
-      const result = streamText({ ...asked, onError: () => undefined, ...(signal && { abortSignal: signal }) })
+      const result = seven.streamText({ ...asked, onError: () => undefined, ...(signal && { abortSignal: signal }) })
       for await (const part of result.stream) {
+        if (part.type === "text-delta") heard(part.text)
+        if (part.type === "error") throw part.error
+      }
+      return { text: await result.text, tokens: (await result.usage).totalTokens }
+    }
+  }
+}
+
+const aiSdkOfSix = (model: six.LanguageModel): Client => {
+  const asked = { model, prompt: "?", temperature: 0.5, maxRetries: 0 }
+  return {
+    answer: async () => {
+      const { text, usage } = await six.generateText(asked)
+      return { text, tokens: usage.totalTokens }
+    },
+    stream: async (heard, signal) => {
+      const result = six.streamText({ ...asked, onError: () => undefined, ...(signal && { abortSignal: signal }) })
+      for await (const part of result.fullStream) {
         if (part.type === "text-delta") heard(part.text)
         if (part.type === "error") throw part.error
       }
@@ -99,6 +120,13 @@ const clients: ReadonlyArray<readonly [string, (baseURL: string, model: string) 
   ],
   ["@ai-sdk/openai", (baseURL, model) => aiSdk(createOpenAI({ ...key, baseURL }).chat(model)), own],
   ["@ai-sdk/openai on Responses", (baseURL, model) => aiSdk(createOpenAI({ ...key, baseURL })(model)), own],
+  [
+    "@ai-sdk/openai-compatible of AI SDK 6",
+    (baseURL, model) =>
+      aiSdkOfSix(createCompatibleOfSix({ ...key, name: "bowline", baseURL, includeUsage: true })(model)),
+    own
+  ],
+  ["@ai-sdk/openai of AI SDK 6", (baseURL, model) => aiSdkOfSix(createOpenAIOfSix({ ...key, baseURL })(model)), own],
   ["@langchain/openai", (baseURL, model) => langChain(baseURL, model, false), own],
   ["@langchain/openai on Responses", (baseURL, model) => langChain(baseURL, model, true), undefined],
   ["@openai/agents", (baseURL, model) => agents(baseURL, model, false), own],

@@ -3,6 +3,8 @@ import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say, think, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { generateText, jsonSchema, streamText, tool } from "ai"
+import * as six from "ai-6"
+import { createOpenResponses as createOpenResponsesOfSix } from "ai-sdk-open-responses-1"
 import { Effect, Schema } from "effect"
 import { post, send, start } from "../../http/RunningGateway.ts"
 
@@ -233,6 +235,10 @@ describe("the resource of Open Responses", () => {
       const { url } = yield* asked
       const model = createOpenResponses({ name: "bowline", url: `${url}/v1/responses`, apiKey: "none" })("bowline")
       const whole = yield* Effect.promise(() => generateText({ model, prompt: "?" }))
+      const former = createOpenResponsesOfSix({ name: "bowline", url: `${url}/v1/responses`, apiKey: "none" })
+      const told = yield* Effect.promise(() => six.generateText({ model: former("bowline"), prompt: "?" }))
+      // It does not read reasoning.
+      assert.deepStrictEqual([told.text, told.usage.totalTokens], ["Hello", 5])
       assert.deepStrictEqual([whole.text, whole.finalStep.reasoningText, whole.usage.totalTokens], ["Hello", "Hm.", 5])
       const places: Array<unknown> = []
       const get_weather = tool({

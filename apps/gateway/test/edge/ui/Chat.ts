@@ -8,6 +8,7 @@ import {
   isToolUIPart,
   type UIMessage
 } from "ai"
+import * as six from "ai-6"
 import { assert } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { type RunningGateway, send } from "../../http/RunningGateway.ts"
@@ -33,6 +34,23 @@ class Chat extends AbstractChat<UIMessage> {
   constructor({ messages = [], ...init }: ChatInit<UIMessage>) {
     super({ ...init, state: stateOf(messages) })
   }
+}
+
+/** That of AI SDK 6, whose messages have the same parts. */
+class FormerChat extends six.AbstractChat<six.UIMessage> {
+  constructor({ messages = [], ...init }: six.ChatInit<six.UIMessage>) {
+    super({ ...init, state: stateOf(messages) as six.ChatState<six.UIMessage> })
+  }
+}
+
+/** The same page with AI SDK 6. */
+export const openFormer = (
+  url: string,
+  { body, bowline, headers = {}, ...init }: NonNullable<Parameters<typeof open>[1]> = {}
+): Chat => {
+  const said = { ...body, ...(bowline && { bowline }) }
+  const transport = new six.DefaultChatTransport({ api: `${url}/ui/chat`, headers, body: said })
+  return new FormerChat({ id: "chat", ...(init as six.ChatInit<six.UIMessage>), transport }) as unknown as Chat
 }
 
 /** A page with the AI SDK's chat, as it is. `bowline` is what the page says in Bowline's own words. */

@@ -8,7 +8,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { lastAssistantMessageIsCompleteWithApprovalResponses as isDecided } from "ai"
 import { Deferred, Effect, Fiber } from "effect"
 import { post, send, start } from "../../http/RunningGateway.ts"
-import { ask, lastBody, lastOf, open, planOf, settled, shown, told, until } from "./Chat.ts"
+import { ask, lastBody, lastOf, open, openFormer, planOf, settled, shown, told, until } from "./Chat.ts"
 
 type Script = Parameters<typeof start>[0]
 
@@ -19,7 +19,10 @@ const agents = (url: string, approval: "always" | "never" = "never") => [
   { name: "rigger", endpoint: `${url}/`, dialect: "a2a-0.3", skills: [{ id: "ask", approval }] }
 ]
 
-describe("the AI SDK's chat", () => {
+describe.each([
+  ["7", open],
+  ["6", openFormer]
+])("the chat of AI SDK %s", (_, open) => {
   it.live("gets text and reasoning, and goes on with its session", () =>
     Effect.gen(function* () {
       const turns = [
@@ -46,6 +49,59 @@ describe("the AI SDK's chat", () => {
     })
   )
 
+  for (const [approved, parts] of [
+    [true, ["text: Asking", 'rigger_ask: output-available "paid"', "text: Done"]],
+    [false, ["text: Asking", "rigger_ask: output-denied", "text: Done"]]
+  ] as const) {
+    it.live(
+      `${approved ? "approves" : "rejects"} a call in its next request, while the plan waits without a reader`,
+      () =>
+        Effect.gen(function* () {
+          const { url: peer } = yield* ScriptedPeer.serve({ acts: [produces("paid"), completes()] })
+          const { url } = yield* start(callsPeer)
+          // Without a grace, a plan that has no reader ends at once.
+          const bowline = { agents: agents(peer, "always"), preferences: { disconnect_grace_ms: 0 } }
+          const chat = open(url, { bowline, sendAutomaticallyWhen: isDecided })
+          yield* ask(chat)
+          assert.deepStrictEqual(lastOf(chat), ["text: Asking", "rigger_ask: approval-requested"])
+          const part = chat.lastMessage?.parts.find(({ type }) => type === "dynamic-tool") as {
+            readonly approval?: { readonly id: string }
+          }
+          const id = part.approval?.id ?? assert.fail()
+          yield* Effect.promise(async () => chat.addToolApprovalResponse({ id, approved, reason: "So" }))
+          yield* until(chat, ({ status }) => status === "ready" && lastOf(chat).length === 3)
+          assert.deepStrictEqual([chat.messages.length, lastOf(chat)], [2, parts])
+          assert.strictEqual((yield* settled(url, planOf(chat.lastMessage)))["state"], "completed")
+        }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+    )
+  }
+
+  it.live("picks a running plan up again after a reload, from its start", () =>
+    Effect.gen(function* () {
+      const proceed = yield* Deferred.make<void>()
+      const { provider, url } = yield* start([[say("a"), waitFor(Deferred.await(proceed)), say("b")]])
+      const page = open(url)
+      const asking = yield* Effect.forkChild(ask(page))
+      yield* until(page, () => lastOf(page).includes("text: a"))
+      yield* Effect.promise(() => page.stop())
+      yield* Fiber.join(asking)
+      const [question] = page.messages
+      const reloaded = open(url, { messages: question === undefined ? [] : [question] })
+      const resuming = yield* Effect.forkChild(Effect.promise(() => reloaded.resumeStream()))
+      yield* until(reloaded, () => lastOf(reloaded).includes("text: a"))
+      yield* Deferred.succeed(proceed, undefined)
+      yield* Fiber.join(resuming)
+      assert.deepStrictEqual([reloaded.status, reloaded.messages.map(shown)], ["ready", [["text: ?"], ["text: ab"]]])
+      assert.strictEqual((yield* provider.requests.all).length, 1)
+      yield* Effect.promise(() => reloaded.resumeStream())
+      assert.strictEqual((yield* send(`${url}/ui/chat/chat/stream`)).status, 204)
+      assert.strictEqual((yield* send(`${url}/ui/chat/nobody/stream`)).status, 204)
+      assert.lengthOf(reloaded.messages, 2)
+    })
+  )
+})
+
+describe("the AI SDK's chat", () => {
   it.live("tells a new session what was said before, and what the system says", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* start([[say("Hello")]])
@@ -85,33 +141,6 @@ describe("the AI SDK's chat", () => {
       assert.match(lastOf(other)[1] ?? "", /^rigger_ask: output-error .*No rope/)
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
-
-  for (const [approved, parts] of [
-    [true, ["text: Asking", 'rigger_ask: output-available "paid"', "text: Done"]],
-    [false, ["text: Asking", "rigger_ask: output-denied", "text: Done"]]
-  ] as const) {
-    it.live(
-      `${approved ? "approves" : "rejects"} a call in its next request, while the plan waits without a reader`,
-      () =>
-        Effect.gen(function* () {
-          const { url: peer } = yield* ScriptedPeer.serve({ acts: [produces("paid"), completes()] })
-          const { url } = yield* start(callsPeer)
-          // Without a grace, a plan that has no reader ends at once.
-          const bowline = { agents: agents(peer, "always"), preferences: { disconnect_grace_ms: 0 } }
-          const chat = open(url, { bowline, sendAutomaticallyWhen: isDecided })
-          yield* ask(chat)
-          assert.deepStrictEqual(lastOf(chat), ["text: Asking", "rigger_ask: approval-requested"])
-          const part = chat.lastMessage?.parts.find(({ type }) => type === "dynamic-tool") as {
-            readonly approval?: { readonly id: string }
-          }
-          const id = part.approval?.id ?? assert.fail()
-          yield* Effect.promise(async () => chat.addToolApprovalResponse({ id, approved, reason: "So" }))
-          yield* until(chat, ({ status }) => status === "ready" && lastOf(chat).length === 3)
-          assert.deepStrictEqual([chat.messages.length, lastOf(chat)], [2, parts])
-          assert.strictEqual((yield* settled(url, planOf(chat.lastMessage)))["state"], "completed")
-        }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
-    )
-  }
 
   it.live("ends its plan with stop() after an approval, too", () =>
     Effect.gen(function* () {
@@ -160,30 +189,6 @@ describe("the AI SDK's chat", () => {
       yield* ask(wrong)
       assert.include(wrong.error?.message, "bowline.agents[0].endpoint")
       assert.include(wrong.error?.message, "bowline.oops")
-    })
-  )
-
-  it.live("picks a running plan up again after a reload, from its start", () =>
-    Effect.gen(function* () {
-      const proceed = yield* Deferred.make<void>()
-      const { provider, url } = yield* start([[say("a"), waitFor(Deferred.await(proceed)), say("b")]])
-      const page = open(url)
-      const asking = yield* Effect.forkChild(ask(page))
-      yield* until(page, () => lastOf(page).includes("text: a"))
-      yield* Effect.promise(() => page.stop())
-      yield* Fiber.join(asking)
-      const [question] = page.messages
-      const reloaded = open(url, { messages: question === undefined ? [] : [question] })
-      const resuming = yield* Effect.forkChild(Effect.promise(() => reloaded.resumeStream()))
-      yield* until(reloaded, () => lastOf(reloaded).includes("text: a"))
-      yield* Deferred.succeed(proceed, undefined)
-      yield* Fiber.join(resuming)
-      assert.deepStrictEqual([reloaded.status, reloaded.messages.map(shown)], ["ready", [["text: ?"], ["text: ab"]]])
-      assert.strictEqual((yield* provider.requests.all).length, 1)
-      yield* Effect.promise(() => reloaded.resumeStream())
-      assert.strictEqual((yield* send(`${url}/ui/chat/chat/stream`)).status, 204)
-      assert.strictEqual((yield* send(`${url}/ui/chat/nobody/stream`)).status, 204)
-      assert.lengthOf(reloaded.messages, 2)
     })
   )
 
