@@ -137,6 +137,7 @@ export type MessagePart =
   | {
     readonly type: "tool_call"
     readonly task_id: string
+    readonly call_id?: string
     readonly tool: string
     readonly input: { readonly [key: string]: Json }
     readonly raw_input?: string
@@ -144,6 +145,7 @@ export type MessagePart =
   | {
     readonly type: "tool_result"
     readonly task_id: string
+    readonly call_id?: string
     readonly state: TaskState
     readonly content: string
   }

@@ -91,6 +91,8 @@ export const Sampling = Schema.Struct({
   ),
   seed: Schema.optionalKey(Schema.Int),
   reasoning_effort: Schema.optionalKey(Schema.Literals(["none", "minimal", "low", "medium", "high", "xhigh"])),
+  /** What the prompts of a caller that begin alike have in common, for a provider that looks for them in its cache by it. */
+  prompt_cache_key: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 512))),
   /** Tokens of the step that ends the plan, with its reasoning. A step that calls a tool has no limit. */
   max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)))
 })

@@ -68,10 +68,14 @@ export const ReasoningPart = Schema.Struct({
 })
 export type ReasoningPart = typeof ReasoningPart.Type
 
-/** `input` is always an object. `raw_input` is the text of arguments that were not an object; `input` is then empty. */
+/**
+ * `input` is always an object. `raw_input` is the text of arguments that were not an object; `input` is then empty. `call_id` is what its client calls a call that
+ * no plan has made, and so is that of its result.
+ */
 export const ToolCallPart = Schema.Struct({
   type: Schema.tag("tool_call"),
   task_id: TaskId,
+  call_id: Schema.optionalKey(Schema.String),
   tool: Schema.String,
   input: Schema.Record(Schema.String, Schema.Json),
   raw_input: Schema.optionalKey(Schema.String)
@@ -82,6 +86,7 @@ export type ToolCallPart = typeof ToolCallPart.Type
 export const ToolResultPart = Schema.Struct({
   type: Schema.tag("tool_result"),
   task_id: TaskId,
+  call_id: Schema.optionalKey(Schema.String),
   state: TaskState,
   content: Schema.String
 })

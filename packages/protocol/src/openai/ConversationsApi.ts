@@ -18,7 +18,7 @@ export type Conversation = typeof Conversation.Type
 
 const Item = Schema.Record(Schema.String, Schema.Json)
 
-/** Messages that a conversation takes: `{type: "message", role: "user" | "assistant", content}`, of texts. */
+/** What a conversation takes: messages of `user` and `assistant`, `function_call`, `function_call_output` and `reasoning`. */
 const GivenItems = Schema.Array(Item)
 
 /** OpenAI's Conversations: sessions, in the words of its clients. */

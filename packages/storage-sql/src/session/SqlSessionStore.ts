@@ -116,11 +116,18 @@ order by s.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFir
       const next = hasMore ? { at: last.last_active_at.toISOString(), ordinal: Number(last.ordinal) } : null
       return { items: shown.map(toListed), next }
     }),
-  messages: (session, { limit, cursor = 0 }) =>
-    withDeadline(sql<MessageRow>`
+  messages: (session, { limit, cursor = 0, newestFirst = false }) =>
+    withDeadline(
+      newestFirst
+        ? sql<MessageRow>`
+select ${sql.literal(messageColumns)} from messages
+where session_id = ${session} and (${cursor}::int = 0 or seq < ${cursor}) and not reverted
+order by seq desc limit ${limit + 1}`
+        : sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
 where session_id = ${session} and seq > ${cursor} and not reverted
-order by seq limit ${limit + 1}`).pipe(
+order by seq limit ${limit + 1}`
+    ).pipe(
       Effect.map((rows) => {
         const items = rows.slice(0, limit).map(toMessage)
         return { items, next: rows.length > limit ? (items.at(-1)?.seq ?? null) : null }

@@ -140,15 +140,15 @@ interface Frame {
 }
 
 /** What comes of a text that interrupts an answer. */
-const ofSteering = new Set(["inbox.taken", "text.retract", "usage"])
+const ofSteering = new Set(["inbox.accepted", "inbox.taken", "text.retract", "usage"])
 
-/** Whether the text was taken in the middle of a step, at once: the last one there was. Those that were there already are taken with it. */
+/** Whether the text was taken in the middle of a step, at once. Others that were there already are taken with it. */
 const isUrgent = (frames: ReadonlyArray<Frame>, index: number): boolean => {
   const entry = frames[index]?.data["entry_id"]
   const taken = frames.findIndex(({ data, event }) => event === "inbox.taken" && data["entry_id"] === entry)
   const step = frames.findLast(({ event }, at) => at < taken && event === "step")
   if (step === undefined || frames[taken]?.data["step"] !== step.data["step"]) return false
-  return frames.slice(index + 1, taken).every(({ event }) => ofSteering.has(event))
+  return frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
 }
 
 /** Whether it tells that a call has gone on. */

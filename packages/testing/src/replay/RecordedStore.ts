@@ -47,10 +47,6 @@ export class ReplayedPlan {
       ({ data, event }) => event === "task.started" && data["task_id"] === call
     )
     const before = isStarted ? "call" : "approval"
-    return this.#claimIn(recorded, before)
-  }
-
-  #claimIn(recorded: string | undefined, before: "approval" | "call"): EffectClaim | undefined {
     const { claim } = this.#recording.claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
     // Its own calls have other ids here.
     return claim && { ...claim, task_id: TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id) }
@@ -59,9 +55,6 @@ export class ReplayedPlan {
   /** The model is told when an earlier call was made. */
   readonly #asThen = (claim: EffectClaim): EffectClaim => {
     const recorded = this.#comparison.recordedIdOf(claim.task_id)
-    // A call that was not made there has the effect here only because nobody else is there.
-    const other = this.#claimIn(recorded, "call")
-    if (other !== undefined) return other
     const { started_at } = this.#recording.calls.find(({ task_id }) => task_id === recorded) ?? {}
     return started_at === undefined ? claim : { ...claim, at: started_at }
   }

@@ -91,11 +91,7 @@ const isEnding = ({ data, event }: RecordedFrame): boolean =>
 export const abortIn = ({ plan }: PlanRecording, { expected }: Comparison, isByTime: boolean): number | undefined => {
   const reason = plan.error?.reason
   if (reason === undefined || (reason === "deadline" && isByTime)) return undefined
-  const last = expected.findLastIndex((frame) => !isEnding(frame))
-  const before = expected[last]
-  // It was parked.
-  if (before?.event === "woken" && fieldsOf(before.data)["because"] === "abort") return last
-  const place = last + 1
+  const place = expected.findLastIndex((frame) => !isEnding(frame)) + 1
   const open = expected.findIndex(({ event }, index) => index >= place && event === "task.finished")
   const said = expected.findIndex(({ event }, index) => index >= place && event !== "inbox.accepted")
   // A text that was heard while calls were open came before.
@@ -311,8 +307,6 @@ const peersOf = (recording: PlanRecording, comparison: Comparison) => {
   return Layer.succeed(PeerClient, {
     discover: ({ name }) => {
       const card = told.get(`card ${name}`) ?? { error: lost }
-      // It was over before they had told anything.
-      if (recording.begins.length === 0) return Effect.never
       return "error" in card
         ? Effect.fail(peerError(fieldsOf(card["error"])))
         : Effect.succeed(written<Discovery>(card))
@@ -352,7 +346,6 @@ export const connectionOf = (
   comparison: Comparison,
   name: string
 ): Effect.Effect<McpConnection, PeerErrors.PeerError> => {
-  if (recording.begins.length === 0) return Effect.never
   const told = toldIn(recording).get(`server ${name}`) ?? { error: lost }
   if ("error" in told) return Effect.fail(peerError(fieldsOf(told["error"])))
   return Effect.succeed({

@@ -30,17 +30,6 @@ export type Replayed =
   | ({ readonly _tag: "Different" } & Difference)
   | { readonly _tag: "Impossible"; readonly why: string }
 
-/** What comes of an entry that has woken a plan. */
-const usesEntry = new Set([
-  "task.artifact",
-  "task.progress",
-  "step",
-  "approval.resolved",
-  "inbox.taken",
-  "inbox.accepted",
-  "task.started"
-])
-
 /** What a record does not have that this plan depended on; undefined if it can be run again. */
 const obstacleOf = ({
   begins,
@@ -92,14 +81,6 @@ const obstacleOf = ({
   )
   const hasFirst = messages.some(({ message_id }) => message_id === begin.history?.first)
   if (begin.history !== null && !hasFirst) return "what stood in its session was reverted since then"
-  const { code, data } = plan.error ?? {}
-  if (code === "storage") return "its store has failed"
-  if (code?.startsWith("provider_") === true && fieldsOf(data)["attempts"] === 0) {
-    return "no credential was free for it, because of what other plans had met"
-  }
-  const wakes = frames.findLastIndex(({ data, event }) => event === "woken" && fieldsOf(data)["because"] === "entry")
-  const isUnused = wakes >= 0 && !frames.slice(wakes).some(({ event }) => usesEntry.has(event))
-  if (isUnused) return "it was woken by an entry that it has not used"
   if (plan.error?.code === "interrupted") return "the process that ran it died"
   if (isOfOther && claims.length === 0)
     return "another plan had the effect of one of its calls, and this version kept no claims"

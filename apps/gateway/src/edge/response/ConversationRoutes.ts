@@ -1,6 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Metadata } from "@bowline/domain/plan/PlanRequest"
-import { NotFound } from "@bowline/domain/plan/Refusal"
 import { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId, type Session, SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -9,9 +8,8 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Conversation } from "@bowline/protocol/unstable/openai/ConversationsApi"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
-import { all } from "@bowline/runtime/unstable/record/PlanExport"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Clock, Duration, Effect, Schema } from "effect"
+import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
@@ -19,7 +17,8 @@ import { answer, invalid } from "../../http/Refusals.ts"
 import { readForeignJson } from "../../http/RequestBody.ts"
 import { given } from "../openai/ChatSampling.ts"
 import * as ItemPage from "../openai/ItemPage.ts"
-import * as ResponseInput from "./ResponseInput.ts"
+import * as ConversationItems from "./ConversationItems.ts"
+import * as ConversationPage from "./ConversationPage.ts"
 import { itemsOf } from "./SessionItems.ts"
 
 const Items = Schema.Array(Schema.Record(Schema.String, Schema.Json)).check(
@@ -50,37 +49,19 @@ export const layer = HttpApiBuilder.group(
     const { maxBody, sessionTtl } = yield* GatewayConfig
     const readNew = readForeignJson(New, maxBody)
     const readDescribed = readForeignJson(Described, maxBody)
+    const readItems = yield* ConversationItems.make
+    const pages = ConversationPage.make(store)
     const readMore = readForeignJson(More, maxBody)
 
-    const newMessages = (items: typeof Items.Type) =>
-      Effect.map(Effect.mapError(Effect.fromResult(ResponseInput.readAllTold(items)), invalid), (told) =>
-        told.map(({ role, text }) => ({
-          message_id: MessageId.make(`msg_${uuid()}`),
-          role,
-          parts: [{ type: "text" as const, text }]
-        }))
+    const newMessages = (caller: CallerName, items: typeof Items.Type) =>
+      Effect.map(readItems(caller, items), (told) =>
+        told.map((message) => ({ message_id: MessageId.make(`msg_${uuid()}`), ...message }))
       )
 
     const conversation = Effect.fnUntraced(function* (caller: CallerName, id: string) {
       const session = yield* store.find(caller, id)
       return shown(session, yield* store.metadata(session.session_id))
     })
-
-    /** The session with its messages, and these as items. */
-    const whole = Effect.fnUntraced(function* (caller: CallerName, id: string) {
-      const { agents, session_id } = yield* store.find(caller, id)
-      const messages = yield* all((page) => store.messages(session_id, page))
-      const items = itemsOf(
-        messages,
-        agents.map(({ name }) => name)
-      )
-      return { messages, items }
-    })
-
-    const pageOf = (items: ReturnType<typeof itemsOf>, query: ItemPage.Query) =>
-      Effect.mapError(Effect.fromOption(ItemPage.make(items, query)), () =>
-        invalid([{ path: "after", message: "Expected the id of an item" }])
-      )
 
     return handlers
       .handleRaw("create", ({ request }) =>
@@ -93,7 +74,7 @@ export const layer = HttpApiBuilder.group(
             session_id: SessionId.make(`session_${uuid()}`),
             external_session_id,
             metadata: metadata ?? {},
-            messages: yield* newMessages(items ?? []),
+            messages: yield* newMessages(caller, items ?? []),
             at: fromMillis(now),
             expires_at: fromMillis(now + Duration.toMillis(sessionTtl))
           })
@@ -122,31 +103,32 @@ export const layer = HttpApiBuilder.group(
       )
       .handle("items", ({ params, query }) =>
         Effect.gen(function* () {
-          const { items } = yield* whole(yield* Caller, params.id)
-          return HttpServerResponse.jsonUnsafe(yield* pageOf(items, query))
+          const session = yield* store.find(yield* Caller, params.id)
+          return HttpServerResponse.jsonUnsafe(yield* pages.page(session, query))
         }).pipe(answer)
       )
       .handleRaw("addItems", ({ params, request }) =>
         Effect.gen(function* () {
-          const messages = yield* newMessages((yield* readMore(request)).value.items)
-          yield* sessions.append(yield* Caller, params.id, messages)
-          const page = yield* pageOf(itemsOf(messages, []), { order: "asc" })
-          return HttpServerResponse.jsonUnsafe(page)
+          const caller = yield* Caller
+          const messages = yield* newMessages(caller, (yield* readMore(request)).value.items)
+          yield* sessions.append(caller, params.id, messages)
+          const page = ItemPage.make(itemsOf(messages, []), { order: "asc" })
+          return HttpServerResponse.jsonUnsafe(Option.getOrThrow(page))
         }).pipe(answer)
       )
       .handle("item", ({ params }) =>
         Effect.gen(function* () {
-          const { items } = yield* whole(yield* Caller, params.id)
-          const found = items.find(({ id }) => id === params.item_id)
-          return HttpServerResponse.jsonUnsafe(found ?? (yield* new NotFound({ what: "message" })))
+          const session = yield* store.find(yield* Caller, params.id)
+          return HttpServerResponse.jsonUnsafe(yield* pages.item(session, params.item_id))
         }).pipe(answer)
       )
       .handle("deleteItem", ({ params }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const { items, messages } = yield* whole(caller, params.id)
-          if (!items.some(({ id }) => id === params.item_id)) return yield* new NotFound({ what: "message" })
-          const [before, last] = messages.slice(-2)
+          const session = yield* store.find(caller, params.id)
+          yield* pages.item(session, params.item_id)
+          const { items } = yield* store.messages(session.session_id, { limit: 2, newestFirst: true })
+          const [last, before] = items
           if (before === undefined || last?.message_id !== params.item_id || itemsOf([last], []).length > 1) {
             const message =
               "Expected the last item, a message behind another one: a history has no gaps. Delete the conversation instead"

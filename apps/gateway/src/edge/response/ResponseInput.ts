@@ -83,9 +83,9 @@ const Compaction = Schema.Struct({
 })
 
 const decodeCompaction = Schema.decodeUnknownResult(Compaction, { errors: "all" })
-const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
-const decodeCall = Schema.decodeUnknownResult(Call, { errors: "all" })
-const decodeOutput = Schema.decodeUnknownResult(Output, { errors: "all" })
+export const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
+export const decodeCall = Schema.decodeUnknownResult(Call, { errors: "all" })
+export const decodeOutput = Schema.decodeUnknownResult(Output, { errors: "all" })
 const decodeApproval = Schema.decodeUnknownResult(ApprovalResponse, { errors: "all" })
 
 /** What earlier responses have given, which the session has or the planner does not need. */
@@ -135,12 +135,12 @@ const placed = (part: Part, path: string): GivenFiles.Placed => {
   return { part: GivenFiles.fromUrl(url ?? "", { name }), path: `${path}.${field}` }
 }
 
-const spokenAt = (content: string | ReadonlyArray<Part>, path: string): GivenFiles.Spoken =>
+export const spokenAt = (content: string | ReadonlyArray<Part>, path: string): GivenFiles.Spoken =>
   typeof content === "string"
     ? { text: content }
     : GivenFiles.spoken(content.map((part, index) => placed(part, `${path}[${index}]`)))
 
-const spokenIn = ({ content }: Message, path: string): GivenFiles.Spoken => spokenAt(content, `${path}.content`)
+export const spokenIn = ({ content }: Message, path: string): GivenFiles.Spoken => spokenAt(content, `${path}.content`)
 
 type Files = ReadonlyMap<string, FileReference>
 
@@ -189,7 +189,7 @@ type Read =
   | { readonly _tag: "Summary"; readonly text: string; readonly item: (files: Files) => Json }
   | { readonly _tag: "LeftOut"; readonly type: string }
 
-const within = (path: string, error: Schema.SchemaError): ReadonlyArray<Issue> =>
+export const within = (path: string, error: Schema.SchemaError): ReadonlyArray<Issue> =>
   fromSchema(error).map((issue) => ({
     path: issue.path === "" ? path : `${path}.${issue.path}`,
     message: issue.message
@@ -333,40 +333,6 @@ const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArr
     placed: conversation.placed,
     ignored: [...new Set(read.flatMap((item) => (item._tag === "LeftOut" ? [`input[].${item.type}`] : [])))]
   })
-}
-
-/** A message of a conversation. */
-export interface Told {
-  readonly role: "user" | "assistant"
-  readonly text: string
-}
-
-const readTold = (item: Json, index: number): Result.Result<Told, ReadonlyArray<Issue>> => {
-  const path = `items[${index}]`
-  const refuse = (field: string, message: string) => Result.fail([{ path: `${path}.${field}`, message }])
-  if ((item["type"] ?? "message") !== "message") {
-    return refuse("type", "Expected message: calls and their results come with the responses of a conversation")
-  }
-  return decodeMessage(item).pipe(
-    Result.mapError((error) => within(path, error)),
-    Result.flatMap((message) => {
-      const { role } = message
-      const { parts, text } = spokenIn(message, path)
-      if (role !== "user" && role !== "assistant") {
-        return refuse("role", "Expected user or assistant: send instructions with a response")
-      }
-      if (parts !== undefined) return refuse("content", "Expected texts: send files with a response")
-      return text.trim() === "" ? refuse("content", "Expected a text") : Result.succeed({ role, text })
-    })
-  )
-}
-
-/** The messages that a conversation is given. Fails with everything that is wrong with them, item by item. */
-export const readAllTold = (items: ReadonlyArray<Json>): Result.Result<ReadonlyArray<Told>, ReadonlyArray<Issue>> => {
-  const results = items.map(readTold)
-  const issues = results.flatMap((result) => (Result.isFailure(result) ? result.failure : []))
-  if (issues.length > 0) return Result.fail(issues)
-  return Result.succeed(results.flatMap((result) => Option.toArray(Result.getSuccess(result))))
 }
 
 /** What the input of a request asks. Fails with everything that is wrong with it, item by item. */

@@ -38,7 +38,7 @@ const Body = Schema.Struct({
   tool_choice: ChatTools.fields.tool_choice,
   parallel_tool_calls: ChatTools.fields.parallel_tool_calls,
   service_tier: given(Schema.String),
-  prompt_cache_key: given(Schema.String.check(Schema.isMaxLength(512))),
+  prompt_cache_key: ChatSampling.fields.prompt_cache_key,
   user: given(Schema.String.check(Schema.isMaxLength(512))),
   safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
   temperature: ChatSampling.fields.temperature,
@@ -127,13 +127,16 @@ const readFormat = (text: typeof Body.Type.text) => {
   )
 }
 
-const samplingOf = ({ max_output_tokens = null, reasoning, temperature = null, top_p = null }: typeof Body.Type) =>
-  ChatSampling.read({
+const samplingOf = (body: typeof Body.Type) => {
+  const { max_output_tokens = null, prompt_cache_key = null, reasoning, temperature = null, top_p = null } = body
+  return ChatSampling.read({
     temperature,
     top_p,
+    prompt_cache_key,
     max_tokens: max_output_tokens,
     reasoning_effort: reasoning?.effort ?? null
   })
+}
 
 const echoOf = (body: typeof Body.Type): ResponseRequest["echo"] => {
   const {

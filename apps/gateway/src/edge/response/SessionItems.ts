@@ -1,5 +1,7 @@
 import type { Message, MessagePart } from "@bowline/domain/session/Message"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { noPlan } from "@bowline/runtime/unstable/store/SessionStore"
+import { callId } from "../leg/ClientResults.ts"
 import { type Call, callItem, partOf } from "./ResponseItems.ts"
 
 type Result = Extract<MessagePart, { readonly type: "tool_result" }>
@@ -14,7 +16,16 @@ export interface SessionMessage {
   readonly content: ReadonlyArray<object>
 }
 
-type SessionItem = SessionMessage | Call
+/** What a client has put into a conversation itself. */
+interface Own extends Readonly<Record<string, unknown>> {
+  readonly id: string
+  readonly type: "function_call" | "function_call_output" | "reasoning"
+}
+
+export type SessionItem = SessionMessage | Own | Call
+
+/** A message as the store has it. One that no plan has said may have no plan yet. */
+export type Said = Pick<Message, "message_id" | "parts" | "role"> & Partial<Pick<Message, "plan_id">>
 
 const fileItem = (part: Extract<MessagePart, { readonly type: "file" }>) => {
   const file_id = "file_id" in part ? part.file_id : null
@@ -41,20 +52,41 @@ const answered = (
   return part.type === "tool_call" ? [callItem(part, resultOf(part.task_id), labels)] : []
 }
 
+const callIdOf = ({ call_id, task_id }: { readonly call_id?: string; readonly task_id: TaskId }): string =>
+  call_id ?? callId(task_id)
+
+/** A part of a message that a client has put there, as it came. */
+const brought = (part: MessagePart, id: string): ReadonlyArray<Own> => {
+  const status = "completed"
+  switch (part.type) {
+    case "tool_call": {
+      const { input, raw_input = JSON.stringify(input), tool: name } = part
+      return [{ id, type: "function_call", call_id: callIdOf(part), name, arguments: raw_input, status }]
+    }
+    case "tool_result":
+      return [{ id, type: "function_call_output", call_id: callIdOf(part), output: part.content, status }]
+    case "reasoning": {
+      const summary = part.text === "" ? [] : [{ type: "summary_text", text: part.text }]
+      return [{ id, type: "reasoning", summary }]
+    }
+    default:
+      return []
+  }
+}
+
 /**
- * Messages of a session as items of Responses: texts as messages, calls of tools as `mcp_call` with what the model has read of their results. `labels`
- * are the names of agents and MCP servers. Reasoning is left out.
+ * Messages of a session as items of Responses: texts as messages, calls of tools as `mcp_call` with what the model has read of their results. What a client has
+ * put there is as it came. `labels` are the names of agents and MCP servers. Reasoning of plans is left out.
  */
-export const itemsOf = (
-  messages: ReadonlyArray<Pick<Message, "message_id" | "parts" | "role">>,
-  labels: Labels
-): ReadonlyArray<SessionItem> => {
+export const itemsOf = (messages: ReadonlyArray<Said>, labels: Labels): ReadonlyArray<SessionItem> => {
   const results = new Map(
     messages.flatMap(({ parts }) =>
       parts.flatMap((part) => (part.type === "tool_result" ? [[part.task_id, part] as const] : []))
     )
   )
-  return messages.flatMap(({ message_id: id, parts, role }) => {
+  return messages.flatMap(({ message_id: id, parts, plan_id = noPlan, role }) => {
+    const own = plan_id === noPlan ? parts.flatMap((part) => brought(part, id)) : []
+    if (own.length > 0) return own
     if (role === "user") {
       return [{ id, type: "message", role, status: "completed", content: parts.flatMap(said) }]
     }

@@ -37,6 +37,7 @@ const sent = {
   stop: ["END", " "],
   seed: 7,
   reasoning_effort: "low",
+  prompt_cache_key: "desk",
   max_tokens: 9,
   max_completion_tokens: 50
 }
@@ -50,7 +51,13 @@ const arrived: Readonly<Record<string, object>> = {
     reasoning_effort: "low",
     max_tokens: 50
   },
-  responses: { temperature: 1.5, top_p: 0.5, reasoning: { effort: "low" }, max_output_tokens: 50 },
+  responses: {
+    temperature: 1.5,
+    top_p: 0.5,
+    reasoning: { effort: "low" },
+    prompt_cache_key: "desk",
+    max_output_tokens: 50
+  },
   messages: { temperature: 1, stop_sequences: ["END"], max_tokens: 50 }
 }
 

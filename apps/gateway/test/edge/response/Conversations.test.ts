@@ -7,6 +7,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
+import { Agent, OpenAIConversationsSession, OpenAIProvider, Runner, tool } from "@openai/agents"
 import { post, send, start } from "../../http/RunningGateway.ts"
 
 const client = (url: string) => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 })
@@ -93,15 +94,17 @@ describe("a conversation that an unchanged client begins", () => {
     Effect.gen(function* () {
       const { provider, url } = yield* start([[stall]])
       const items = [
-        { type: "function_call_output", call_id: "call_1", output: "?" },
+        { type: "function_call_output", call_id: "call_1", output: 7 },
         said("user", " "),
         { ...said("user", ""), role: "system" },
-        { ...said("user", ""), content: [{ type: "input_image", image_url: "https://example.com/a.png" }] }
+        { ...said("user", ""), content: [{ type: "input_image", image_url: "ftp://example.com/a.png" }] },
+        { type: "web_search_call", id: "ws_1", status: "completed" }
       ]
       const refused = yield* post(`${url}/v1/conversations`, { items, metadata: {} })
-      assert.deepStrictEqual(errorOf(refused), [400, "invalid_request", "items[0].type"])
+      assert.deepStrictEqual(errorOf(refused), [400, "invalid_request", "items[0].output"])
       const { message } = refused.body["error"] as { readonly message: string }
-      for (const place of ["items[1].content", "items[2].role", "items[3].content"]) assert.include(message, place)
+      for (const place of ["items[1].content", "items[2].role", "items[3].content[0].image_url", "items[4].type"])
+        assert.include(message, place)
       const many = Array.from({ length: 21 }, () => said("user", "?"))
       const tooMany = yield* post(`${url}/v1/conversations`, { items: many })
       assert.deepStrictEqual(errorOf(tooMany), [400, "invalid_request", "items"])
@@ -119,6 +122,90 @@ describe("a conversation that an unchanged client begins", () => {
       const busy = yield* post(`${url}/v1/conversations/${id}/items`, { items: [said("user", "more")] })
       assert.deepStrictEqual(errorOf(busy), [409, "session_busy", null])
       yield* send(`${url}/v1/responses/${String(asked["id"])}/cancel`, { method: "POST" })
+    })
+  )
+
+  it.live("keeps calls, results, reasoning and images as they came, and tells them to the next response", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start(() => [say("So be it.")])
+      const { conversations, responses } = client(url)
+      const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+      const items: Array<OpenAI.Responses.ResponseInputItem> = [
+        {
+          role: "user",
+          content: [
+            { type: "input_text", text: "What is it?" },
+            { type: "input_image", image_url: `data:image/png;base64,${pixel}`, detail: "auto" }
+          ]
+        },
+        { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }] },
+        { type: "function_call", call_id: "look-1", name: "look", arguments: '{"at":"it"}' },
+        { type: "function_call_output", call_id: "look-1", output: "a knot" },
+        said("assistant", "A knot.")
+      ]
+      const made = yield* Effect.promise(() => conversations.create({ items }))
+      const all = (limit: number, order: "asc" | "desc") =>
+        Effect.promise(async () => {
+          const found: Array<OpenAI.Conversations.ConversationItem> = []
+          for await (const item of conversations.items.list(made.id, { order, limit })) found.push(item)
+          return found
+        })
+      const read = yield* all(2, "asc")
+      assert.deepStrictEqual(
+        read.map(({ type }) => type),
+        ["message", "reasoning", "function_call", "function_call_output", "message"]
+      )
+      assert.deepInclude(read[2], { call_id: "look-1", name: "look", arguments: '{"at":"it"}' })
+      assert.deepInclude(read[3], { call_id: "look-1", output: "a knot" })
+      const [question] = read
+      assert.deepNestedInclude(question, { "content[1].type": "input_image" })
+      assert.deepStrictEqual(yield* all(2, "desc"), read.toReversed())
+
+      yield* Effect.promise(() => responses.create({ model: "bowline", input: "Sure?", conversation: made.id }))
+      const prompt = (yield* provider.requests.all)[0]?.body ?? ""
+      for (const told of ["look", "a knot", "A knot.", pixel]) assert.include(prompt, told)
+    })
+  )
+
+  it.live("is the session of an unchanged agent, which calls its own function in it", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start((asked) =>
+        asked.tools.some(({ name }) => name === "get_weather") && results(asked).length === 0
+          ? [callTool("get_weather", { place: "Oslo" })]
+          : [say("It rains.")]
+      )
+      const bowline = client(url)
+      const session = new OpenAIConversationsSession({ client: bowline })
+      const get_weather = tool({
+        name: "get_weather",
+        description: "The weather of a place",
+        parameters: {
+          type: "object",
+          properties: { place: { type: "string" } },
+          required: ["place"],
+          additionalProperties: false
+        },
+        strict: true,
+        execute: () => "rain"
+      })
+      const runner = new Runner({
+        modelProvider: new OpenAIProvider({ openAIClient: bowline, useResponses: true }),
+        tracingDisabled: true
+      })
+      const agent = new Agent({ name: "sailor", instructions: "Be brief.", model: "bowline", tools: [get_weather] })
+      const run = (question: string) => Effect.promise(() => runner.run(agent, question, { session }))
+      assert.strictEqual((yield* run("How is the weather?")).finalOutput, "It rains.")
+      const typesOf = Effect.map(
+        Effect.promise(() => session.getItems()),
+        (items) => items.map(({ type }) => type)
+      )
+      const first = ["message", "function_call", "function_call_result", "message"] as const
+      assert.deepStrictEqual(yield* typesOf, [...first])
+      assert.strictEqual((yield* run("And now?")).finalOutput, "It rains.")
+      assert.isAbove((yield* typesOf).length, first.length)
+      const popped = yield* Effect.promise(() => session.popItem())
+      assert.deepInclude(popped, { type: "message", role: "assistant" })
+      yield* Effect.promise(() => session.clearSession())
     })
   )
 })

@@ -112,11 +112,15 @@ const fromEntry = ({ role, parts }: Entry, provider: string): ReadonlyArray<obje
 }
 
 /** The wire has neither `stop` nor `seed`. */
-const samplingOf = ({ reasoning_effort, temperature, top_p }: NonNullable<ProviderRequest["sampling"]>): object => ({
-  ...(temperature !== undefined && { temperature }),
-  ...(top_p !== undefined && { top_p }),
-  ...(reasoning_effort !== undefined && { reasoning: { effort: reasoning_effort } })
-})
+const samplingOf = (sampling: NonNullable<ProviderRequest["sampling"]>): object => {
+  const { prompt_cache_key, reasoning_effort, temperature, top_p } = sampling
+  return {
+    ...(temperature !== undefined && { temperature }),
+    ...(top_p !== undefined && { top_p }),
+    ...(reasoning_effort !== undefined && { reasoning: { effort: reasoning_effort } }),
+    ...(prompt_cache_key !== undefined && { prompt_cache_key })
+  }
+}
 
 const formatOf = (request: ProviderRequest): object => {
   const schema = answerSchema(request)

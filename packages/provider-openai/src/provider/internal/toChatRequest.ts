@@ -69,13 +69,19 @@ const formatOf = (request: ProviderRequest): object => {
   return json_schema === undefined ? {} : { response_format: { type: "json_schema", json_schema } }
 }
 
+/** Many servers speak this wire, and some of them refuse a field that is OpenAI's own. */
+const samplingOf = ({ sampling = {} }: ProviderRequest): object => {
+  const { prompt_cache_key: _, ...known } = sampling
+  return known
+}
+
 /** The body of a request in the Chat Completions format. Reasoning and partial text are never sent. */
 export const toChatRequest = (request: ProviderRequest): object => ({
   model: request.model,
   stream: true,
   stream_options: { include_usage: true },
   ...limitOf(request),
-  ...request.sampling,
+  ...samplingOf(request),
   ...formatOf(request),
   messages: [
     ...(request.system === "" ? [] : [{ role: "system", content: request.system }]),

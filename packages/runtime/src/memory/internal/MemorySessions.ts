@@ -153,9 +153,13 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
           found.length > limit && last !== undefined ? { at: last.last_active_at, ordinal: last.ordinal } : null
         return { items: items.map(showListed), next }
       }),
-    messages: (id, { limit, cursor = 0 }) =>
+    messages: (id, { limit, cursor = 0, newestFirst = false }) =>
       Effect.sync(() => {
-        const found = messagesOf(id).filter((message) => message.seq > cursor)
+        const found = newestFirst
+          ? messagesOf(id)
+              .filter(({ seq }) => cursor === 0 || seq < cursor)
+              .toReversed()
+          : messagesOf(id).filter(({ seq }) => seq > cursor)
         const items = found.slice(0, limit)
         return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
       }),

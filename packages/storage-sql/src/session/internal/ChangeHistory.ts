@@ -42,7 +42,7 @@ where id = ${session}`
     })
   )
 
-/** Writes messages that no plan has said, behind the last one of the session, which is locked. */
+/** Writes messages that no plan has said, behind the last one of the session, which is locked. The session lives on for as long as it had behind its last activity. */
 const insertMessages = (
   sql: SqlClient.SqlClient,
   session: SessionId,
@@ -57,7 +57,9 @@ const insertMessages = (
   }))
   return sql`
 with numbered as (
-  update sessions set last_seq = last_seq + ${rows.length}, last_active_at = ${at}::timestamptz where id = ${session}
+  update sessions set last_seq = last_seq + ${rows.length}, last_active_at = ${at}::timestamptz,
+    expires_at = greatest(expires_at, ${at}::timestamptz + (expires_at - last_active_at))
+  where id = ${session}
   returning last_seq - ${rows.length} as last
 )
 insert into messages (session_id, seq, id, plan_id, role, parts, created_at)

@@ -97,6 +97,7 @@ export const ResponsesBody = Schema.fromJsonString(
     ),
     temperature: Schema.optionalKey(Schema.Finite),
     top_p: Schema.optionalKey(Schema.Finite),
+    prompt_cache_key: Schema.optionalKey(Schema.String),
     reasoning: Schema.optionalKey(Schema.Struct({ effort: Schema.String }))
   })
 )

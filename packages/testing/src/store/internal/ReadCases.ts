@@ -105,7 +105,10 @@ export const readCases: ReadonlyArray<StoreCase> = [
       const third = yield* messageOf("user", "c")
       const stale = yield* Given.failureOf(sessions.append(session_id, 7, [third], Given.later))
       assert.equal(stale?._tag, "LeaseLost")
+      const expiry = Effect.map(sessions.find(owner, session_id), ({ expires_at }) => Date.parse(expires_at))
+      const before = yield* expiry
       yield* sessions.append(session_id, 0, [third], Given.later)
+      assert.equal((yield* expiry) - before, Date.parse(Given.later) - Date.parse(Given.at))
       const { items } = yield* sessions.messages(session_id, { limit: 10 })
       assert.deepEqual(
         items.map(({ compacted, created_at, message_id, parts, plan_id, role, seq }) => [
@@ -286,6 +289,10 @@ export const readCases: ReadonlyArray<StoreCase> = [
       const { session_id } = first
       const pages = yield* pagesOf((cursor) => sessions.messages(session_id, pageRequest(3, cursor)))
       assert.deepEqual(pages.map(texts), [["one", "two \u0000 \ud800 é", "three"], ["four"]])
+      const backwards = yield* pagesOf((cursor) =>
+        sessions.messages(session_id, { ...pageRequest(3, cursor), newestFirst: true })
+      )
+      assert.deepEqual(backwards.map(texts), [["four", "three", "two \u0000 \ud800 é"], ["one"]])
       const history = yield* sessions.history(session_id)
       assert.deepEqual(history, pages.flat())
       assert.deepEqual(
