@@ -27,9 +27,9 @@ export const CallerTokens = Context.Reference<{
   readonly newest: (caller: CallerName) => Effect.Effect<Option.Option<Redacted.Redacted>, StorageError>
   /** Wakes what waits for this account of a caller, if it is there: null is a valid token. */
   readonly lookAgain: (caller: CallerName, account: string | null) => Effect.Effect<void, StorageError>
-  /** Says so of what the caller lends from now on, which is stored. */
+  /** Wakes for what was stored just now. */
   readonly tell: (lent: LentId) => Effect.Effect<void, StorageError>
-  /** Does so for processes that have died before they could. */
+  /** Does so for dead processes. */
   readonly tellLeft: Effect.Effect<void, StorageError>
 }>("@bowline/runtime/auth/CallerTokens", {
   defaultValue: () => ({

@@ -19,7 +19,7 @@ const waitsEndWithin = "1 second"
 /**
  * Deletes sessions, idempotency keys, known tools and files that have expired, and what deletions have left: at the start, and then every minute, in small batches.
  * The oldest replica also seals the plans that ended and that their processes did not seal, deletes events that are kept no longer, counts the parked
- * plans, and wakes those for whose accounts a dead process has not done so.
+ * plans, and wakes what dead processes have not.
  */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {

@@ -22,7 +22,6 @@ type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_toke
 /** How much of its limits a plan has used. `knownCost` is in US dollars, without what has no price. */
 type Used = Pick<Progress, "steps" | "tool_calls" | "usage"> & { readonly knownCost: number }
 
-/** What of tokens and money is used up, if something is. */
 export const usedUp = (
   { knownCost, usage }: Omit<Used, "steps" | "tool_calls">,
   { max_cost_usd = Infinity, max_total_tokens = Infinity }: Omit<Limits, "max_steps" | "max_tool_calls">,

@@ -20,7 +20,7 @@ interface Given {
   readonly frame: Wanted["frame"]
 }
 
-/** What a summary may use: nothing where tokens or money are used up, and at most so much of each. */
+/** What summaries may use. */
 export interface SummaryBudget {
   readonly isUsedUp: () => boolean
   readonly tokens: number
@@ -117,7 +117,7 @@ export class PlanPrompt {
     return { ...facts, contextWindow }
   }
 
-  /** What a request of so many tokens may cost, with the longest answer of the model; 0 if its price is unknown. */
+  /** The most that a request may cost; 0 if the price is unknown. */
   #costOf(tokens: number): number {
     const { outputLimit = 0, price } = this.#limits()
     if (price === undefined) return 0
@@ -193,7 +193,6 @@ export class PlanPrompt {
     })
   }
 
-  /** `tokens` are those of the prompt: a summary reads about as many. */
   #make(size: number, tokens: number, budget: SummaryBudget, isRefused: boolean) {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<Made, StorageError> {
       const { compaction, frame, question, run } = this.#given

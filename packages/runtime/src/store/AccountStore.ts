@@ -34,7 +34,7 @@ export interface GrantId {
   readonly sealed: string
 }
 
-/** Something that a caller has lent, for which plans may wait: `account` null is the caller's token. */
+/** What a caller has lent: `account` null is the token. */
 export interface LentId {
   readonly owner: CallerName
   readonly account: string | null
@@ -49,7 +49,7 @@ export class AccountStore extends Context.Service<
   AccountStore,
   {
     /**
-     * Keeps a token in place of one that ends earlier, which is `news` then, and forgets callers who need none any more. Where nothing is kept of the caller, it does so only if the token `isWanted`. Says
+     * Keeps a token, as `news`, in place of one that ends earlier, and forgets callers who need none any more. Where nothing is kept of the caller, it does so only if the token `isWanted`. Says
      * whether the caller has one here now. Idempotent.
      */
     readonly keepToken: (owner: CallerName, token: NewToken, isWanted: boolean) => Effect.Effect<boolean, StorageError>
@@ -62,9 +62,9 @@ export class AccountStore extends Context.Service<
     ) => Effect.Effect<void, StorageError>
     /** The grants of a caller, by the names of their accounts: of one account, or of all. */
     readonly grants: (owner: CallerName, account?: string) => Effect.Effect<ReadonlyArray<StoredGrant>, StorageError>
-    /** Some of what nobody has said to be `heard`: the process that has stored it may have died before it has woken what waits for that. */
+    /** Some of what is not `heard`. */
     readonly news: Effect.Effect<ReadonlyArray<LentId>, StorageError>
-    /** What waits for this is woken. It changes nothing of what was replaced meanwhile. */
+    /** What waits for this is woken. What was replaced stays `news`. */
     readonly heard: (lent: LentId) => Effect.Effect<void, StorageError>
     /** Makes the caller of this the only one who may use the refresh token of a grant. False if somebody is, or the grant is another one by now. */
     readonly claim: (id: GrantId, now: number) => Effect.Effect<boolean, StorageError>

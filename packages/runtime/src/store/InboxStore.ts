@@ -272,13 +272,13 @@ export class InboxStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<InboxContent>, StorageError>
     /** What waits for an account in plans of this caller, whichever account that is. */
     readonly accountWaits: (owner: CallerName) => Effect.Effect<ReadonlyArray<OpenAccountWait>, StorageError>
-    /** What waits for somebody in plans of this caller, or of all callers, oldest first. */
+    /** What waits for somebody in plans of this caller, or of all, oldest first. */
     readonly waiting: (
       owner: CallerName | undefined,
       filter: { readonly kind?: Waiting["kind"]; readonly plan?: PlanId },
       page: PageRequest
     ) => Effect.Effect<Page<Waiting>, StorageError>
-    /** What waits for a decision in plans of this caller, or of all callers, or in one plan, newest first. */
+    /** What waits for a decision in plans of this caller, or of all, or in one, newest first. */
     readonly approvals: (
       owner: CallerName | undefined,
       plan: PlanId | undefined,

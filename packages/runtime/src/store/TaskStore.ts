@@ -30,8 +30,7 @@ export const isOver = (standing: Standing): boolean =>
 const handedBackAs = (state: TaskState): Standing => (state === "auth-required" ? "auth-required" : "input-required")
 
 /**
- * How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one; of a plan that is not over it is `auth-required` where
- * nothing but accounts is waited for. `cancelled_at` says that its client has cancelled it while it waited.
+ * How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one; `auth-required` of a plan that waits for accounts alone. `cancelled_at` says that its client has cancelled it while it waited.
  */
 export const standingOf = (
   { error, stage, state, steps }: Pick<PlanFacts, "error" | "stage" | "state" | "steps">,

@@ -8,7 +8,6 @@ import type { PlanRecord } from "./MemoryRecords.ts"
 
 export const taskOf = ({ message, plan }: PlanRecord) => message?.task_id ?? plan.plan_id
 
-/** What `standingOf` takes as `open`. */
 const openCallOf = ({ plan, tasks, waits }: PlanRecord): TaskState | null => {
   if (plan.finished_at === null) {
     const kinds = Array.fromIterable(waits.values()).flatMap(({ request, settlement }) =>
