@@ -23,6 +23,7 @@ import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as Firings from "@bowline/runtime/unstable/schedule/Firings"
 import { Schedules } from "@bowline/runtime/unstable/schedule/Schedules"
+import * as GenAi from "@bowline/runtime/unstable/telemetry/GenAi"
 import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
@@ -277,7 +278,7 @@ const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effec
  * What nobody reads costs nothing: without a collector there are no spans. Those of Effect's own client and server are never recorded,
  * since they show every header, which may be a secret.
  */
-const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
+const telemetry = ({ log: logged, telemetry: { content, exports, isLatest } }: Config) =>
   Layer.mergeAll(
     Option.match(exports, {
       onNone: () => Layer.succeed(References.TracerEnabled, false),
@@ -288,6 +289,7 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
         )
     }),
     Layer.succeed(Spans.Content, content),
+    Layer.succeed(GenAi.Latest, isLatest),
     Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
     Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
   ).pipe(Layer.provideMerge(Log.layer(logged)))

@@ -32,6 +32,8 @@ interface Batches {
 export interface TelemetryConfig {
   /** Whether spans have what callers, models and tools say. */
   readonly content: boolean
+  /** Whether spans and metrics follow the newest conventions for generative AI, see `GenAi.Latest`. */
+  readonly isLatest: boolean
   /** Where people look at a trace: a URL with `{trace_id}` in it. */
   readonly traceUrl: string | undefined
   /** None if nothing is exported. */
@@ -86,6 +88,7 @@ const exportOf = (values: Values): Option.Option<Export> => {
 
 export const telemetryOf = (values: Values): TelemetryConfig => ({
   content: values.telemetryContent,
+  isLatest: values.conventions.includes("gen_ai_latest_experimental"),
   traceUrl: values.traceUrl,
   exports: exportOf(values)
 })

@@ -1,9 +1,10 @@
+import official from "@opentelemetry/otlp-transformer/build/src/generated/root.js"
 import { type Host, json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { Effect } from "effect"
 
 /** A value of OTLP's JSON. */
-interface AnyValue {
+export interface AnyValue {
   readonly stringValue?: string
   readonly intValue?: number | string
   readonly doubleValue?: number
@@ -11,7 +12,7 @@ interface AnyValue {
   readonly arrayValue?: { readonly values: ReadonlyArray<AnyValue> }
 }
 
-type Attributes = ReadonlyArray<{ readonly key: string; readonly value: AnyValue }>
+export type Attributes = ReadonlyArray<{ readonly key: string; readonly value: AnyValue }>
 
 interface Span {
   readonly traceId: string
@@ -48,18 +49,79 @@ const valueOf = ({ arrayValue, ...scalar }: AnyValue): unknown =>
 export const attributesOf = (attributes: Attributes): Readonly<Record<string, unknown>> =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]))
 
+interface Decoder<A> {
+  readonly decode: (bytes: Uint8Array) => object
+  readonly toObject: (message: object, options: { readonly longs: typeof Number; readonly arrays: true }) => A
+}
+
+interface Metrics {
+  readonly resourceMetrics: ReadonlyArray<{
+    readonly scopeMetrics: ReadonlyArray<{ readonly metrics: ReadonlyArray<Metric> }>
+  }>
+}
+
+interface Points {
+  readonly dataPoints: ReadonlyArray<{
+    readonly attributes: Attributes
+    readonly explicitBounds?: ReadonlyArray<number>
+  }>
+}
+
+interface Metric {
+  readonly name: string
+  readonly unit: string
+  readonly histogram?: Points
+  readonly sum?: Points
+  readonly gauge?: Points
+}
+
+/** Its types name a package that is not installed here. */
+const { metrics, trace } = (
+  official as unknown as {
+    readonly opentelemetry: {
+      readonly proto: {
+        readonly collector: {
+          readonly trace: { readonly v1: { readonly ExportTraceServiceRequest: Decoder<Traces> } }
+          readonly metrics: { readonly v1: { readonly ExportMetricsServiceRequest: Decoder<Metrics> } }
+        }
+      }
+    }
+  }
+).opentelemetry.proto.collector
+
+const decode =
+  <A>(decoder: Decoder<A>) =>
+  (body: string): A =>
+    decoder.toObject(decoder.decode(Buffer.from(body, "latin1")), { longs: Number, arrays: true })
+
 const accepts: Host = () => Effect.succeed(json(200, {}))
 
 /** A collector that takes OTLP in JSON, and the variables that lead to it. */
 export const serve = Effect.fnUntraced(function* (host: Host = accepts) {
   const { requests, url } = yield* (yield* Network).serve(host)
-  const bodies = (path: string) =>
-    Effect.map(requests.all, (all) =>
-      all.filter((request) => request.url.pathname === path).map(({ body }) => JSON.parse(body) as unknown)
-    )
+  const sent = (path: string) =>
+    Effect.map(requests.all, (all) => all.filter(({ url }) => url.pathname === path).map(({ body }) => body))
+  const bodies = (path: string) => Effect.map(sent(path), (all) => all.map((body) => JSON.parse(body) as unknown))
   return {
     requests,
     settings: { OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" },
+    /** The same in Protobuf, as the official definitions decode it. */
+    decoded: Effect.all({
+      spans: Effect.map(sent("/v1/traces"), (all) =>
+        all
+          .map(decode(trace.v1.ExportTraceServiceRequest))
+          .flatMap(({ resourceSpans }) =>
+            resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans))
+          )
+      ),
+      metrics: Effect.map(sent("/v1/metrics"), (all) =>
+        all
+          .map(decode(metrics.v1.ExportMetricsServiceRequest))
+          .flatMap(({ resourceMetrics }) =>
+            resourceMetrics.flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics))
+          )
+      )
+    }),
     spans: Effect.map(bodies("/v1/traces"), (all) =>
       (all as ReadonlyArray<Traces>).flatMap(({ resourceSpans }) =>
         resourceSpans.flatMap(({ resource, scopeSpans }) =>

@@ -3,11 +3,12 @@ import { completes, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { callTool, error, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Console, Effect } from "effect"
+import { Console, Effect, Metric } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
 import * as Collector from "./Collector.ts"
+import * as Conventions from "./Conventions.ts"
 
 const traceId = "0af7651916cd43dd8448eb211c80319c"
 const callerSpan = "b7ad6b7169203331"
@@ -258,6 +259,31 @@ describe("the log of a plan", () => {
   )
 })
 
+/** What the conventions do not have, and what they have otherwise. */
+const typeOf = ({ arrayValue, ...scalar }: Collector.AnyValue): string =>
+  arrayValue === undefined
+    ? (Object.keys(scalar)[0] ?? "none").replace("Value", "").replace("bool", "boolean")
+    : "string[]"
+
+const strangers = (
+  attributes: Collector.Attributes,
+  { allowed, required }: Conventions.Signal
+): ReadonlyArray<string> => {
+  const types = new Map(attributes.map(({ key, value }) => [key, typeOf(value)]))
+  const [unknown, missing] = [new Set(["gen_ai.operation.name", ...required, ...allowed]), required]
+  return [
+    ...Array.from(types).flatMap(([key, type]) => {
+      // Effect's exporter leaves the unit of a metric among its attributes.
+      if (key.startsWith("bowline.") || key === "unit") return []
+      const wanted = Conventions.types[key]
+      // A double that is whole is written as an integer.
+      const isSo = type === wanted || (wanted === "double" && type === "int")
+      return unknown.has(key) && isSo ? [] : [`${key} is ${type}`]
+    }),
+    ...missing.filter((key) => !types.has(key)).map((key) => `${key} is missing`)
+  ]
+}
+
 describe("the export", () => {
   it.live(
     "sends all signals in Protobuf, with the headers and the attributes that are set, to the URLs that are set",
@@ -267,7 +293,6 @@ describe("the export", () => {
           OTEL_EXPORTER_OTLP_PROTOCOL: "",
           OTEL_EXPORTER_OTLP_HEADERS: "x-key=a%20key,x-other=1",
           OTEL_EXPORTER_OTLP_TRACES_HEADERS: "x-key=of%20traces",
-          OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "",
           OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=test%20bed",
           OTEL_SERVICE_NAME: "gate"
         })
@@ -284,6 +309,74 @@ describe("the export", () => {
           assert.include(body, "test bed")
           assert.include(body, "gate")
         }
-      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+        const { metrics, spans } = yield* collector.decoded
+        assert.includeMembers(
+          spans.map(({ name }) => name),
+          ["POST /plan", "plan", "chat planner", "execute_tool bob_ask"]
+        )
+        const names = [
+          ...spans.flatMap(({ attributes }) => attributes.map(({ key }) => key)),
+          ...metrics.map(({ name }) => name)
+        ]
+        assert.deepStrictEqual(
+          new Set(names.filter((name) => name.startsWith("gen_ai.") && !Conventions.former.has(name))),
+          new Set()
+        )
+        assert.includeMembers(names, ["gen_ai.client.operation.duration", "gen_ai.client.token.usage"])
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(LoopbackNetwork.layer),
+        Effect.provideService(Metric.MetricRegistry, new Map())
+      )
+  )
+
+  it.live(
+    "has the newest conventions for generative AI, and none of the former names, where somebody asks for them",
+    () =>
+      Effect.gen(function* () {
+        const { collector } = yield* everything({
+          OTEL_EXPORTER_OTLP_PROTOCOL: "",
+          OTEL_SEMCONV_STABILITY_OPT_IN: "http,gen_ai_latest_experimental"
+        })
+        const { metrics, spans } = yield* collector.decoded
+        const ofGenAi = spans.flatMap((span) => {
+          const { "gen_ai.operation.name": operation } = Collector.attributesOf(span.attributes)
+          const signal = Conventions.spans[String(operation)]
+          return signal === undefined ? [] : [{ ...span, operation: String(operation), signal }]
+        })
+        assert.deepStrictEqual(
+          new Set(ofGenAi.map(({ name }) => name)),
+          new Set(["invoke_agent bowline", "chat planner", "execute_tool bob_ask"])
+        )
+        for (const { attributes, kind, name, operation, signal } of ofGenAi) {
+          assert.deepStrictEqual(strangers(attributes, signal), [], name)
+          assert.strictEqual(kind, signal.kind, name)
+          assert.strictEqual(name, `${operation} ${String(Collector.attributesOf(attributes)[signal.name])}`)
+        }
+        // The summary is of the whole; the steps behind it have less.
+        assert.sameMembers(
+          ofGenAi.flatMap(({ attributes, operation }) =>
+            operation === "chat" ? [Collector.attributesOf(attributes)["gen_ai.conversation.compacted"]] : []
+          ),
+          [false, true, true, true]
+        )
+        const told = metrics.filter(({ name }) => name.startsWith("gen_ai."))
+        assert.sameMembers(
+          told.map(({ name }) => name),
+          Object.keys(Conventions.metrics)
+        )
+        for (const { gauge, histogram, name, sum, unit } of told) {
+          const signal = Conventions.metrics[name]
+          const points = signal?.instrument === "sum" ? sum : histogram
+          assert.deepStrictEqual([unit, gauge], [signal?.unit, undefined], name)
+          for (const { attributes } of points?.dataPoints ?? assert.fail(name)) {
+            if (signal !== undefined) assert.deepStrictEqual(strangers(attributes, signal), [], name)
+          }
+        }
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(LoopbackNetwork.layer),
+        Effect.provideService(Metric.MetricRegistry, new Map())
+      )
   )
 })

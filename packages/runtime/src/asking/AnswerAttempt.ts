@@ -21,7 +21,10 @@ import * as SentFiles from "./SentFiles.ts"
 import * as Target from "./Target.ts"
 
 /** A request to any model: the target adds the model. */
-export type ModelRequest = Omit<ProviderRequest, "model" | "facts">
+export interface ModelRequest extends Omit<ProviderRequest, "model" | "facts"> {
+  /** Whether it has less than the whole conversation. Its spans say so, and the provider is told nothing of it. */
+  readonly isCompacted?: boolean
+}
 
 /** An answer that its provider has finished. */
 export interface FinishedAnswer extends Pick<Assembly, "parts" | "calls" | "dropped" | "text" | "usage" | "isCalling"> {
@@ -68,8 +71,9 @@ export const make = (
   return Effect.fnUntraced(function* (
     target: Target.Target,
     attempt: number,
-    request: ModelRequest,
-    listener: Listener
+    { isCompacted = false, ...request }: ModelRequest,
+    listener: Listener,
+    conversation: string
   ): Effect.fn.Return<Attempted, StorageError> {
     const { provider, id: credential } = target.credential
     const { timers, facts } = ModelLimits.of(config, target.model)
@@ -116,7 +120,8 @@ export const make = (
         )
       )
     )
-    return yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(
+    const observed = { provider, model, credential, attempt, conversation, isCompacted, request }
+    return yield* AttemptSpan.observe(ends, observed, () => assembly).pipe(
       listener.within("provider"),
       Effect.ensuring(Effect.sync(listener.ended)),
       Effect.catchTag("ProviderError", ({ reason }) => Effect.succeed<Attempted>({ _tag: "Failed", reason }))

@@ -44,11 +44,17 @@ const left: Partial<Record<Settlement.End["_tag"], "handed_over" | "parked">> = 
   Parked: "parked"
 }
 
-const measure = (outcome: Outcome | undefined, end: Settlement.End, durationMs: number): Effect.Effect<void> =>
+const measure = (
+  { inferences, given, progress }: PlanRun,
+  outcome: Outcome | undefined,
+  end: Settlement.End,
+  now: number
+): Effect.Effect<void> =>
   PlanMetrics.planEnded(
     outcome ?? left[end._tag] ?? "lost",
     outcome === undefined || outcome.state === "completed" ? undefined : outcome.error,
-    durationMs
+    now - given.createdAt,
+    { inferences, tools: progress.tool_calls }
   )
 
 /** Waits for the session, and holds it until the scope of the plan closes. */
@@ -288,6 +294,6 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   yield* PlanSpan.settle(() => ({ outcome: known?.outcome, progress: run.progress }))
   const outcome = run.elsewhere === "lost" ? undefined : known?.outcome
   const how: Settlement.End = isParked ? { _tag: "Parked" } : end
-  yield* measure(outcome, how, now - run.given.createdAt)
+  yield* measure(run, outcome, how, now)
   yield* log(outcome, how)
 })

@@ -297,6 +297,7 @@ export const begin = Effect.fnUntraced(function* (
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],
       toolChoice: mustAnswer ? "none" : "auto",
+      isCompacted: prompt.isCompacted,
       ...(format !== "text" && { outputSchema: format.schema }),
       ...(request.sampling !== undefined && ofSampling(request.sampling))
     })

@@ -35,6 +35,7 @@ export class PlanPrompt {
   readonly #given: Given
   #messages: ReadonlyArray<Entry>
   #summaries: ReadonlyArray<string>
+  #isShortened = false
   /** What the provider has counted of the last step, and for which model. */
   #reported: (TokenEstimate.Reported & { readonly model: string }) | undefined
 
@@ -51,6 +52,11 @@ export class PlanPrompt {
   /** What the messages leave out, the oldest first. */
   get summaries(): ReadonlyArray<string> {
     return this.#summaries
+  }
+
+  /** Whether it has less than the whole session. */
+  get isCompacted(): boolean {
+    return this.#isShortened || this.#summaries.length > 0
   }
 
   add(entry: Entry): void {
@@ -188,6 +194,7 @@ export class PlanPrompt {
       const lighter = OldFiles.leaveOut(count, this.#messages, tokens)
       if (lighter === undefined || lighter.saved < least) return false
       this.#messages = lighter.messages
+      this.#isShortened = true
       this.#reported = undefined
       return true
     })
@@ -210,7 +217,7 @@ export class PlanPrompt {
         timeout: Infinity,
         account: {
           reported: (used) => run.step?.reportUsage({ step: 0, ...used }),
-          ended: () => run.countUsage(),
+          ended: () => run.attempted(),
           recorded: (record) => journal.record({ ...record, step: 0 })
         }
       })
@@ -224,6 +231,7 @@ export class PlanPrompt {
 
   #take({ prompt }: Exclude<Made, { readonly _tag: "NothingToGain" }>): void {
     this.#messages = prompt.messages
+    this.#isShortened = true
     this.#summaries = prompt.summaries
     this.#reported = undefined
   }

@@ -78,6 +78,8 @@ export class PlanRun {
   readonly stages = new Stages()
   readonly tasks: PlanTasks
   readonly inbox: PlanInbox
+  /** Requests to providers that are over, of this process. */
+  inferences = 0
   /** The tools whose calls somebody has approved for the rest of the plan. */
   readonly approvedTools = new Set<string>()
   /** How often what waits for accounts has done so, by the ids of the waits. */
@@ -285,6 +287,12 @@ export class PlanRun {
       [this.progressed(this.stage), this.charged({ model, usage, cost_usd })],
       [{ event: "usage", data: { step, attempt, ...usage, cost_usd } }]
     )
+  }
+
+  /** A request to a provider is over, however it ended. */
+  attempted(): void {
+    this.inferences++
+    this.countUsage()
   }
 
   /** What the plan was doing at this instant: who ends it blames that. */

@@ -88,7 +88,7 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
     heard,
     reported: (used) => state.reportUsage({ step, ...used }),
     recorded: (record) => journal.record({ ...record, step }),
-    ended: () => run.countUsage(),
+    ended: () => run.attempted(),
     failed: (reason, credential) => {
       state.failures.push(reason)
       state.failedWith = credential

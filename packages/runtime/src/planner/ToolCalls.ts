@@ -269,7 +269,12 @@ class StepCalls {
       time.limit(call),
       Option.getOrElse(() => timedOut(tool, limit, true))
     )
-    const ended = yield* ToolSpan.observe(ending, { tool, input, taskId: part.task_id })
+    const ended = yield* ToolSpan.observe(ending, {
+      tool,
+      input,
+      taskId: part.task_id,
+      preset: this.#run.given.preset
+    })
     yield* (yield* CallTurns).await(part.task_id)
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
     if (!hasArtifact && ended.content !== "" && ended.content !== ended.error?.message) {

@@ -2,7 +2,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import { Clock, Context, Effect, type Exit, type Tracer } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
-import type { FinishReason, Provider } from "../provider/Provider.ts"
+import type { FinishReason, Provider, ProviderRequest } from "../provider/Provider.ts"
 import * as GenAi from "./GenAi.ts"
 import * as ProviderMetrics from "./ProviderMetrics.ts"
 import * as Spans from "./Spans.ts"
@@ -14,6 +14,9 @@ export interface Subject {
   readonly model: string
   readonly credential: string
   readonly attempt: number
+  readonly conversation: string
+  readonly isCompacted: boolean
+  readonly request: Pick<ProviderRequest, "maxOutputTokens" | "outputSchema" | "sampling">
 }
 
 /** What an attempt has come to, for its span and its metrics. */
@@ -26,15 +29,38 @@ export interface Told {
   readonly firstContentAt: number | undefined
 }
 
+const given = (attributes: Readonly<Record<string, unknown>>) =>
+  Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined))
+
+/** What the newest conventions say of a request besides. */
+const asked = (
+  { conversation, isCompacted, request: { maxOutputTokens, outputSchema, sampling = {} } }: Subject,
+  content: boolean
+) =>
+  given({
+    [GenAi.conversation]: conversation,
+    [GenAi.compacted]: isCompacted,
+    [GenAi.stream]: true,
+    [GenAi.maxTokens]: maxOutputTokens,
+    [GenAi.outputType]: outputSchema && "json",
+    [GenAi.temperature]: sampling.temperature,
+    [GenAi.topP]: sampling.top_p,
+    [GenAi.seed]: sampling.seed,
+    [GenAi.reasoningLevel]: sampling.reasoning_effort,
+    // The caller has written them.
+    [GenAi.stopSequences]: content ? sampling.stop : undefined
+  })
+
 /** Gives an attempt its span, below the open one, and its metrics. Calls `told` once, at the end of the attempt. */
 export const observe = <A, E extends ProviderError | { readonly _tag: string }, R>(
   self: Effect.Effect<A, E, R>,
-  { provider, model, credential, attempt }: Subject,
+  subject: Subject,
   told: () => Told
-): Effect.Effect<A, E, R> =>
-  Spans.use(
+): Effect.Effect<A, E, R> => {
+  const { provider, model, credential, attempt } = subject
+  return Spans.use(
     `chat ${model}`,
-    () => ({
+    (content, isLatest) => ({
       kind: "client",
       attributes: {
         [GenAi.operation]: "chat",
@@ -44,7 +70,8 @@ export const observe = <A, E extends ProviderError | { readonly _tag: string }, 
         [GenAi.credential]: credential,
         ...(provider.server === undefined
           ? {}
-          : { [GenAi.serverAddress]: provider.server.address, [GenAi.serverPort]: provider.server.port })
+          : { [GenAi.serverAddress]: provider.server.address, [GenAi.serverPort]: provider.server.port }),
+        ...(isLatest && asked(subject, content))
       }
     }),
     (span) =>
@@ -64,6 +91,7 @@ export const observe = <A, E extends ProviderError | { readonly _tag: string }, 
         return Effect.onExit(self, (exit) => Effect.sync(() => end(exit)))
       })
   )
+}
 
 const annotate = (
   span: Tracer.Span,

@@ -1,12 +1,28 @@
+import { Context } from "effect"
+
+/** Whether spans and metrics follow version 0.1.0 of the conventions for generative AI, in place of 1.41.0. */
+export const Latest = Context.Reference<boolean>("@bowline/runtime/telemetry/GenAi/Latest", {
+  defaultValue: () => false
+})
+
 /**
  * The attributes of spans and metrics, by the names of OpenTelemetry's semantic conventions for generative AI. Attributes that
  * the conventions do not have begin with `bowline.`.
  */
 export const agent = "gen_ai.agent.name"
 export const conversation = "gen_ai.conversation.id"
+export const compacted = "gen_ai.conversation.compacted"
 export const operation = "gen_ai.operation.name"
 export const provider = "gen_ai.provider.name"
 export const requestModel = "gen_ai.request.model"
+export const stream = "gen_ai.request.stream"
+export const maxTokens = "gen_ai.request.max_tokens"
+export const temperature = "gen_ai.request.temperature"
+export const topP = "gen_ai.request.top_p"
+export const stopSequences = "gen_ai.request.stop_sequences"
+export const seed = "gen_ai.request.seed"
+export const reasoningLevel = "gen_ai.request.reasoning.level"
+export const outputType = "gen_ai.output.type"
 export const responseModel = "gen_ai.response.model"
 export const finishReasons = "gen_ai.response.finish_reasons"
 export const inputTokens = "gen_ai.usage.input_tokens"
@@ -17,10 +33,12 @@ export const timeToFirstChunk = "gen_ai.response.time_to_first_chunk"
 export const inputMessages = "gen_ai.input.messages"
 export const outputMessages = "gen_ai.output.messages"
 export const tool = "gen_ai.tool.name"
+export const toolType = "gen_ai.tool.type"
 export const toolCall = "gen_ai.tool.call.id"
 export const toolArguments = "gen_ai.tool.call.arguments"
 export const toolResult = "gen_ai.tool.call.result"
 export const tokenType = "gen_ai.token.type"
+export const modality = "gen_ai.token.modality"
 export const serverAddress = "server.address"
 export const serverPort = "server.port"
 export const errorType = "error.type"

@@ -16,7 +16,7 @@ interface Description<L extends Labels> {
   readonly name: string
   readonly description: string
   /** In UCUM. Counts of things have none. */
-  readonly unit?: "s" | "By" | "{token}"
+  readonly unit?: "s" | "By" | "{token}" | "{inference_call}" | "{tool_call}"
   readonly labels?: L
 }
 
@@ -118,7 +118,7 @@ export const gauge = <const L extends Labels>(description: Description<L>) =>
   new Instrument("gauge", description, (options) => Metric.gauge(description.name, options))
 
 /** From 10 ms to 5 minutes. */
-const seconds = Array.from({ length: 16 }, (_, power) => 2 ** power / 100)
+export const seconds = Array.from({ length: 16 }, (_, power) => 2 ** power / 100)
 
 /** Its boundaries are seconds, unless there are others. */
 export const histogram = <const L extends Labels>({

@@ -1,6 +1,7 @@
 import { AbortReason, type Failure, type Outcome, Stage } from "@bowline/domain/plan/Outcome"
 import { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
-import { type Context, Effect } from "effect"
+import { Context, Effect } from "effect"
+import * as GenAi from "./GenAi.ts"
 import { counter, gauge, histogram } from "./Instrument.ts"
 
 /** How a plan ends for this process: it may run on in another one. */
@@ -29,17 +30,66 @@ const duration = histogram({
   labels: { outcome: outcomes }
 })
 
+/** What a plan is an invocation of, in the words of the conventions. */
+export const agent = "bowline"
+
+const invoked = { [GenAi.agent]: `\`${agent}\`` }
+
+const agentDuration = histogram({
+  name: "gen_ai.invoke_agent.duration",
+  description: "From the creation of a plan to its end",
+  unit: "s",
+  labels: {
+    [GenAi.operation]: "`invoke_agent`",
+    ...invoked,
+    [GenAi.errorType]:
+      "the codes of `error` in the reference of the stream, `deadline` and `shutdown`; absent without an error"
+  }
+})
+const inferenceCalls = histogram({
+  name: "gen_ai.invoke_agent.inference_calls",
+  description: "Requests of a plan to providers, those that failed and those for summaries included",
+  unit: "{inference_call}",
+  labels: invoked,
+  boundaries: [0, 1, 2, 4, 8, 16, 32, 64, 128]
+})
+const agentToolCalls = histogram({
+  name: "gen_ai.invoke_agent.tool_calls",
+  description: "Tool calls of a plan, those that failed included",
+  unit: "{tool_call}",
+  labels: invoked,
+  boundaries: [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+})
+
+/** The type of the error with which a plan has ended. What a caller or an operator ends is no error. */
+export const errorTypeOf = (outcome: Outcome): string | undefined => {
+  if (outcome.state === "completed") return undefined
+  const { code, reason } = outcome.error
+  return outcome.state === "failed" || reason === "deadline" ? (reason ?? code) : undefined
+}
+
 /** A plan has ended, for this process at least. */
 export const planEnded = (
   outcome: Outcome | "handed_over" | "parked" | "lost",
   error: Failure | undefined,
-  durationMs: number
+  durationMs: number,
+  calls: { readonly inferences: number; readonly tools: number }
 ): Effect.Effect<void> =>
   Effect.contextWith((context: Context.Context<never>) =>
     Effect.sync(() => {
       const state = typeof outcome === "string" ? outcome : outcome.state
       ended.updateUnsafe(1, { outcome: state, stage: error?.stage ?? "none" }, context)
       duration.updateUnsafe(durationMs / 1_000, { outcome: state }, context)
+      if (typeof outcome !== "string" && Context.get(context, GenAi.Latest)) {
+        const labels = {
+          [GenAi.agent]: agent,
+          [GenAi.operation]: "invoke_agent",
+          [GenAi.errorType]: errorTypeOf(outcome)
+        }
+        agentDuration.updateUnsafe(durationMs / 1_000, labels, context)
+        inferenceCalls.updateUnsafe(calls.inferences, labels, context)
+        agentToolCalls.updateUnsafe(calls.tools, labels, context)
+      }
       if (state === "failed") failed.updateUnsafe(1, { code: error?.code }, context)
       if (error?.reason !== undefined) aborted.updateUnsafe(1, { reason: error.reason }, context)
     })

@@ -3,6 +3,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import { Effect, type Tracer } from "effect"
 import type { PlanStart } from "../store/PlanStart.ts"
 import * as GenAi from "./GenAi.ts"
+import { agent, errorTypeOf } from "./PlanMetrics.ts"
 import * as Spans from "./Spans.ts"
 
 interface Plan extends Pick<PlanStart, "plan_id" | "caller" | "request" | "model"> {
@@ -12,10 +13,11 @@ interface Plan extends Pick<PlanStart, "plan_id" | "caller" | "request" | "model
 
 /** Gives a plan its span. One that another process has begun has a span here, too, in the same trace. */
 export const ofPlan = ({ plan_id, session_id, caller, model, request, resumed }: Plan) =>
-  Spans.within("plan", (content) => ({
+  Spans.within("plan", (content, isLatest) => ({
+    ...(isLatest && { name: `invoke_agent ${agent}` }),
     attributes: {
       [GenAi.operation]: "invoke_agent",
-      [GenAi.agent]: "bowline",
+      [GenAi.agent]: agent,
       [GenAi.conversation]: session_id,
       [GenAi.requestModel]: model,
       [GenAi.plan]: plan_id,
@@ -47,11 +49,10 @@ const describe = (span: Tracer.Span, content: boolean, { outcome, progress }: En
     if (content) span.attribute(GenAi.outputMessages, JSON.stringify([textMessage("assistant", text)]))
     return undefined
   }
-  const { code, reason, stage } = outcome.error
+  const { reason, stage } = outcome.error
   if (stage !== null) span.attribute(GenAi.stage, stage)
   if (reason !== undefined) span.attribute(GenAi.abortReason, reason)
-  // What a caller or an operator ends is no error.
-  return outcome.state === "failed" || reason === "deadline" ? (reason ?? code) : undefined
+  return errorTypeOf(outcome)
 }
 
 /** Says in the plan's span how the plan has ended. */

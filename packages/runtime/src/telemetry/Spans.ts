@@ -5,6 +5,8 @@ import * as GenAi from "./GenAi.ts"
 
 /** What a span has from its beginning. */
 interface Beginning {
+  /** In place of the one that it is given. */
+  readonly name?: string
   readonly kind?: Tracer.SpanKind
   readonly attributes?: Record<string, unknown>
 }
@@ -55,26 +57,26 @@ const end = (span: Tracer.Span, exit: Exit.Exit<unknown, unknown>): Effect.Effec
 /**
  * Runs an effect in a span of its own, below the open one. Where no spans are recorded, it costs next to nothing: there is no span,
  * and nobody asks what it begins with.
- * `beginning` is told whether the span may have content.
+ * `beginning` is told whether the span may have content, and whether it has the names of the newest conventions.
  */
 export const use = <A, E, R>(
   name: string,
-  beginning: (content: boolean) => Beginning,
+  beginning: (content: boolean, isLatest: boolean) => Beginning,
   run: (span: Tracer.Span | undefined) => Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
-  Effect.withFiber((fiber) =>
-    fiber.getRef(References.TracerEnabled)
-      ? Effect.useSpan(name, beginning(fiber.getRef(Content)), (span) =>
-          Effect.onExit(Effect.withParentSpan(run(span), span, { captureStackTrace: false }), (exit) => end(span, exit))
-        )
-      : run(undefined)
-  )
+  Effect.withFiber((fiber) => {
+    if (!fiber.getRef(References.TracerEnabled)) return run(undefined)
+    const { name: own = name, ...options } = beginning(fiber.getRef(Content), fiber.getRef(GenAi.Latest))
+    return Effect.useSpan(own, options, (span) =>
+      Effect.onExit(Effect.withParentSpan(run(span), span, { captureStackTrace: false }), (exit) => end(span, exit))
+    )
+  })
 
 const bare = (): Beginning => ({})
 
 /** The same for an effect that is there already. */
 export const within =
-  (name: string, beginning: (content: boolean) => Beginning = bare) =>
+  (name: string, beginning: (content: boolean, isLatest: boolean) => Beginning = bare) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     use(name, beginning, () => effect)
 

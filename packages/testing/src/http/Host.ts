@@ -5,6 +5,7 @@ export interface HostRequest {
   readonly method: string
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
+  /** Its text. Of Protobuf it is one character for each byte (`latin1`), where the network has bytes. */
   readonly body: string
 }
 

@@ -69,6 +69,8 @@ const exchange = Effect.fnUntraced(
     )
 )
 
+const protobuf = "application/x-protobuf"
+
 const read = (incoming: IncomingMessage) =>
   Effect.callback<HostRequest>((resume) => {
     const chunks: Array<Buffer> = []
@@ -83,7 +85,7 @@ const read = (incoming: IncomingMessage) =>
           method: incoming.method ?? "GET",
           url,
           headers,
-          body: Buffer.concat(chunks).toString("utf8")
+          body: Buffer.concat(chunks).toString(headers["content-type"] === protobuf ? "latin1" : "utf8")
         })
       )
     })

@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
-import { optional, setting } from "./Setting.ts"
-import { expecting, integer, oneOf, trueOrFalse } from "./SettingText.ts"
+import { listSetting, optional, setting } from "./Setting.ts"
+import { expecting, integer, list, oneOf, trueOrFalse } from "./SettingText.ts"
 
 /** A key in the query would stand in logs, and a password in front of the host, too. */
 const isCollector = (text: string): boolean => {
@@ -85,6 +85,11 @@ export const telemetrySettings = {
     path: ["telemetry", "content"],
     default: "false",
     doc: "whether spans have questions, answers, arguments and results of plans, see [telemetry](telemetry.md#content)"
+  }),
+  conventions: listSetting(list(Schema.String, "Expected a comma list"), {
+    variable: "OTEL_SEMCONV_STABILITY_OPT_IN",
+    path: ["telemetry", "conventions"],
+    doc: "with `gen_ai_latest_experimental`, spans and metrics have the names of [the newest conventions](telemetry.md#the-newest-conventions); other values are ignored"
   }),
   traceUrl: optional(traceUrl, {
     path: ["telemetry", "trace_url"],
