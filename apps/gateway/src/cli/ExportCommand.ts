@@ -5,6 +5,7 @@ import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { gunzipSync, gzipSync } from "node:zlib"
 import * as ClientConfig from "./ClientConfig.ts"
 import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
+import { tell } from "./Output.ts"
 
 const parameters = {
   plan: Argument.String("plan").pipe(Argument.withDescription("The id of the plan"), Argument.optional),
@@ -42,7 +43,7 @@ const decodePage = Schema.decodeUnknownEffect(
   )
 )
 
-const askGateway = Effect.fnUntraced(function* (path: string) {
+const answerOf = Effect.fnUntraced(function* (path: string) {
   const { apiKey, url } = yield* Effect.mapError(ClientConfig.fromProcess, ({ problems }) => misconfigured(problems))
   const http = yield* HttpClient.HttpClient
   const asked = HttpClientRequest.get(new URL(path, url), {
@@ -52,9 +53,13 @@ const askGateway = Effect.fnUntraced(function* (path: string) {
     Effect.flatMap((response) => Effect.map(response.arrayBuffer, (body) => ({ body, status: response.status }))),
     Effect.mapError((error) => failed(`Cannot reach ${url}: ${reasonOf(error)}. Name a gateway with BOWLINE_URL`))
   )
-  const bytes = Buffer.from(body)
-  return status === 200 ? bytes : yield* failed(refusalIn(bytes.toString(), status))
+  return { bytes: Buffer.from(body), status }
 })
+
+const expectBytes = ({ bytes, status }: { readonly bytes: Buffer; readonly status: number }) =>
+  status === 200 ? Effect.succeed(bytes) : failed(refusalIn(bytes.toString(), status))
+
+const askGateway = (path: string) => Effect.flatMap(answerOf(path), expectBytes)
 
 const print = (bytes: Uint8Array) =>
   Effect.callback<void>((resume) => void process.stdout.write(bytes, () => resume(Effect.void)))
@@ -82,7 +87,7 @@ const findPlans = Effect.fnUntraced(function* (query: string) {
 /** What is on record of a plan, as the gateway gives it. */
 export const exported = (plan: string) => askGateway(`/plans/${encodeURIComponent(plan)}/export`)
 
-/** The files that a record names, a line each: those that are still there. */
+/** The files that a record names, a line each. Those that are not there any more are named on stderr. */
 const filesOf = Effect.fnUntraced(function* (record: Buffer) {
   const ids = new Set(
     Array.from(
@@ -94,10 +99,12 @@ const filesOf = Effect.fnUntraced(function* (record: Buffer) {
   )
   const lines: Array<string> = []
   for (const id of ids) {
-    const both = Effect.all([askGateway(`/files/${id}`), askGateway(`/files/${id}/content`)])
-    const found = Option.getOrUndefined(yield* Effect.option(both))
-    if (found === undefined) continue
-    const [facts, content] = found
+    const both = [yield* answerOf(`/files/${id}`), yield* answerOf(`/files/${id}/content`)]
+    if (both.some(({ status }) => status === 404)) {
+      yield* tell(`${id}: there is no such file any more, so that the record is without its bytes`)
+      continue
+    }
+    const [facts = "", content = ""] = yield* Effect.forEach(both, expectBytes)
     const file: unknown = JSON.parse(facts.toString())
     lines.push(`${JSON.stringify(Object.assign({ type: "file" }, file, { data: content.toString("base64") }))}\n`)
   }

@@ -2,6 +2,7 @@ import type { Bowline, StreamEvent } from "@bowline/client"
 import { createBowline } from "@bowline/client/files"
 import { BowlineClient, BowlineError } from "@bowline/client/effect"
 import { Effect, Queue, Redacted, Schedule } from "effect"
+import { stat } from "node:fs/promises"
 import * as ClientConfig from "./ClientConfig.ts"
 import { Ended, failed, misconfigured, reasonOf } from "./Ended.ts"
 
@@ -61,7 +62,11 @@ export const explain = (url: string, error: BowlineError | Ended): Ended => {
 /** Stores the file of this path. */
 export const upload = ({ files, url }: GatewayClient, path: string) =>
   Effect.tryPromise({
-    try: (signal) => files.upload(path, { signal }),
+    try: async (signal) => {
+      // A folder can be opened, and fails when it is sent.
+      if (!(await stat(path)).isFile()) throw new Error("it is not a file")
+      return files.upload(path, { signal })
+    },
     catch: (error) =>
       error instanceof BowlineError ? explain(url, error) : failed(`Cannot read ${path}: ${reasonOf(error)}`)
   })

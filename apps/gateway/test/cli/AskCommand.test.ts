@@ -60,6 +60,8 @@ describe("bowline ask", () => {
       assert.match(stdout, /What\?.*\[file knot\.txt, text\/plain, file_.*left over right/)
       const away = yield* (yield* ask(url, "What?", "--file", join(folder, "away.txt"))).ended
       assert.match(away.stderr, /^Cannot read .*away\.txt: .*\n$/)
+      const whole = yield* (yield* ask(url, "What?", "--file", folder)).ended
+      assert.strictEqual(whole.stderr, `Cannot read ${folder}: it is not a file\n`)
       const limited = yield* start([], { BOWLINE_MAX_FILE: "5" })
       const refused = yield* (yield* ask(limited.url, "What?", "--file", join(folder, "fake.png"))).ended
       assert.match(refused.stderr, /^payload_too_large: .+\n$/)

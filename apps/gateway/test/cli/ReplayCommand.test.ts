@@ -41,6 +41,10 @@ describe("bowline export, fork and replay", () => {
         const { code, stderr, stdout } = yield* run(["replay", what])
         assert.deepStrictEqual([code, stdout, stderr], [0, `${plan}: same\n`, ""])
       }
+      yield* Effect.promise(() => fetch(`${url}/files/${file_id}`, { method: "DELETE" }))
+      const without = yield* run(["export", plan, "--files"], toFile)
+      assert.strictEqual(without.code, 0)
+      assert.include(without.stderr, `${file_id}: there is no such file any more`)
       const forked = yield* run(["fork", plan, "--step", "1", "--question", "Which bend?", "--json"])
       assert.include(forked.stdout, '"text":"A bowline."')
       const { text: ofFork } = yield* send(`${url}/plans?limit=1`)

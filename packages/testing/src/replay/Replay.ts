@@ -14,7 +14,7 @@ import * as Given from "../store/Given.ts"
 import { Comparison, type Difference } from "./Comparison.ts"
 import { type Answers, differenceIn } from "./ToolAnswers.ts"
 import { RecordedCallers } from "./RecordedCallers.ts"
-import { fileObstacle, storeFiles } from "./RecordedFiles.ts"
+import { fileObstacle, isUnsure, storeFiles } from "./RecordedFiles.ts"
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, listOf, withoutAuth } from "./RecordedGraph.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
@@ -151,11 +151,12 @@ const run = Effect.fnUntraced(function* (
   recording: PlanRecording,
   comparison: Comparison,
   replayed: ReplayedPlan,
-  isByTime: boolean
+  isByTime: boolean,
+  withUnsure: boolean
 ) {
   const streams = yield* PlanStreams
   const { caller } = recording.plan
-  yield* storeFiles(recording)
+  yield* storeFiles(recording, withUnsure)
   const told = toldTo(recording)
   const name = told === undefined ? yield* seed(recording) : undefined
   const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
@@ -203,7 +204,8 @@ export const replay = async (
   const isByTime = recording.plan.error?.reason === "deadline"
   const first = await replayAlone(recording)
   // A deadline that passes while something else happens ends the plan at an instant that only its frames tell.
-  const replayed = isByTime && first._tag === "Different" ? await replayAlone(recording, false) : first
+  const timed = isByTime && first._tag === "Different" ? await replayAlone(recording, false) : first
+  const replayed = timed._tag === "Different" && isUnsure(recording) ? await withoutUnsure(recording, timed) : timed
   if (replayed._tag === "Impossible") return replayed
   if (replayed._tag === "Different" && hasOtherTools(recording, replayed)) {
     return { _tag: "Impossible", why: "its client has given other tools with a result, and they are not in the record" }
@@ -213,7 +215,13 @@ export const replay = async (
   return { _tag: "Different", ...answered }
 }
 
-const replayAlone = async (recording: PlanRecording, isByTime = true): Promise<Replayed> => {
+/** A plan that may have found files of its session deleted: if it is the same without them, it has. */
+const withoutUnsure = async (recording: PlanRecording, before: Replayed): Promise<Replayed> => {
+  const replayed = await replayAlone(recording, true, false)
+  return replayed._tag === "Same" ? replayed : before
+}
+
+const replayAlone = async (recording: PlanRecording, isByTime = true, withUnsure = true): Promise<Replayed> => {
   const why = obstacleOf(recording) ?? fileObstacle(recording)
   if (why !== undefined) return { _tag: "Impossible", why }
   await (tokenizer ??= Promise.all([
@@ -232,7 +240,7 @@ const replayAlone = async (recording: PlanRecording, isByTime = true): Promise<R
     const whole = Effect.gen(function* () {
       const replayed = new ReplayedPlan(recording, comparison)
       const context = yield* Layer.buildWithScope(graphOf(recording, comparison, replayed, isByTime), scope)
-      yield* Effect.provideContext(run(recording, comparison, replayed, isByTime), context)
+      yield* Effect.provideContext(run(recording, comparison, replayed, isByTime, withUnsure), context)
     })
     process.fork(
       Effect.map(Effect.exit(whole), (ended) => {

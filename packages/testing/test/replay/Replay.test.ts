@@ -5,6 +5,7 @@ import type { ForkTools, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { LocalTools, type Tool } from "@bowline/runtime/tool/LocalTools"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Files } from "@bowline/runtime/unstable/file/Files"
 import { referenceOf } from "@bowline/runtime/unstable/file/QuestionFiles"
 import * as Forks from "@bowline/runtime/unstable/plan/Forks"
@@ -56,6 +57,8 @@ interface Kind {
   readonly before?: string
   /** The question has this file. */
   readonly file?: string
+  /** The question before has this file, which is deleted then. */
+  readonly gone?: string
   /** The plan is a fork of the one that is asked, from this step on. */
   readonly fork?: { readonly step: number; readonly tools: ForkTools }
 }
@@ -141,6 +144,12 @@ const kinds: Readonly<Record<string, Kind>> = {
     script: (asked) => [say(`You asked ${question(asked)}`)],
     asked: { question: "And then?", session_id: "s" },
     before: "First?"
+  },
+  "goes on in a session of which a file was deleted": {
+    script: (asked) => [say(`You asked ${question(asked)}`)],
+    asked: { question: "And then?", session_id: "s" },
+    before: "What is this?",
+    gone: "A bowline is a knot."
   },
   "is a fork whose calls get what was recorded": {
     script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
@@ -232,7 +241,12 @@ const withFile = Effect.fnUntraced(function* (text: string, content: string) {
 const recorded = Effect.fnUntraced(function* (kind: Kind) {
   const { asked, before, config = {}, script } = kind
   return yield* Effect.gen(function* () {
-    if (before !== undefined) yield* Effect.orDie(running(post({ question: before, session_id: "s" })))
+    if (before !== undefined) {
+      const parts = kind.gone === undefined ? undefined : yield* withFile(before, kind.gone)
+      yield* Effect.orDie(running(post({ question: before, session_id: "s", ...parts })))
+      const [, file] = parts?.question_parts ?? []
+      if (file !== undefined && "file_id" in file) yield* (yield* FileStore).delete(anonymous, file.file_id)
+    }
     const parts = kind.file === undefined ? {} : yield* withFile(asked.question, kind.file)
     const first = yield* running(post({ ...asked, ...parts }, kind.fork === undefined ? kind : {}))
     const plan = kind.fork === undefined ? first : yield* running(readFork(first, kind))

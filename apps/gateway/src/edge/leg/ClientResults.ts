@@ -58,7 +58,7 @@ export const taskOf = (id: string): Option.Option<TaskId> =>
   id.startsWith(prefix) ? decodeTaskId(id.slice(prefix.length)) : Option.none()
 
 /** Names what is wrong with one of the parts by the place where the body has it. */
-const placedIn =
+export const placedIn =
   (parts: ReadonlyArray<Placed>, otherwise = "") =>
   ({ message, path: [, index] }: InvalidRequest["issues"][number]): Issue => ({
     path: parts[Number(index)]?.path ?? otherwise,

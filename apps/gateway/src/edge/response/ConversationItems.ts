@@ -6,7 +6,7 @@ import * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { Effect, Option, Result, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { invalid } from "../../http/Refusals.ts"
-import { taskOf } from "../leg/ClientResults.ts"
+import { placedIn, taskOf } from "../leg/ClientResults.ts"
 import type * as GivenFiles from "../question/GivenFiles.ts"
 import { decodeCall, decodeMessage, decodeOutput, spokenAt, spokenIn, within } from "./ResponseInput.ts"
 
@@ -72,11 +72,10 @@ const readItem = (item: Json, index: number): Read => {
       return decodeOutput(item).pipe(
         Result.mapError((error) => within(path, error)),
         Result.flatMap(({ call_id, output }): Read => {
-          const { parts, text: content } = spokenAt(output, `${path}.output`)
-          const message = "Expected texts: results with files come with responses"
-          if (parts !== undefined) return Result.fail([{ path: `${path}.output`, message }])
+          const { parts: files, text: content } = spokenAt(output, `${path}.output`)
           const result = { type: "tool_result" as const, task_id: taskFor(call_id), call_id }
-          return Result.succeed({ role: "tool", parts: [{ ...result, state: "completed", content }] })
+          const parts = [{ ...result, state: "completed" as const, content }]
+          return Result.succeed({ role: "tool", parts, ...(files && { files }) })
         })
       )
     case "reasoning":
@@ -105,11 +104,19 @@ export const make = Effect.gen(function* () {
     const told = results.flatMap((result) => Option.toArray(Result.getSuccess(result)))
     return yield* Effect.forEach(
       told,
-      Effect.fnUntraced(function* ({ files, parts, role }, index) {
+      Effect.fnUntraced(function* ({ files, parts, role }) {
         if (files === undefined) return { role, parts }
-        const given = files.map(({ part }) => part)
-        const taken = yield* takeQuestion(caller, given, `items[${index}].content`)
-        return { role, parts: taken.question_parts ?? [textOf(taken.question)] }
+        const { question, question_parts = [textOf(question)] } = yield* takeQuestion(
+          caller,
+          files.map(({ part }) => part)
+        ).pipe(Effect.catchTag("InvalidRequest", ({ issues }) => Effect.fail(invalid(issues.map(placedIn(files))))))
+        // A result has its files behind it, and their lines in its text, as those of plans have.
+        const [result] = parts
+        if (result?.type !== "tool_result") return { role, parts: question_parts }
+        return {
+          role,
+          parts: [{ ...result, content: question }, ...question_parts.filter(({ type }) => type === "file")]
+        }
       })
     )
   })

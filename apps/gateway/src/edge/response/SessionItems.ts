@@ -1,5 +1,6 @@
-import type { Message, MessagePart } from "@bowline/domain/session/Message"
+import type { FilePart, FileReference, Message, MessagePart } from "@bowline/domain/session/Message"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { fileLine } from "@bowline/domain/unstable/file/QuestionPart"
 import { noPlan } from "@bowline/runtime/unstable/store/SessionStore"
 import { callId } from "../leg/ClientResults.ts"
 import { type Call, callItem, partOf } from "./ResponseItems.ts"
@@ -27,7 +28,7 @@ export type SessionItem = SessionMessage | Own | Call
 /** A message as the store has it. One that no plan has said may have no plan yet. */
 export type Said = Pick<Message, "message_id" | "parts" | "role"> & Partial<Pick<Message, "plan_id">>
 
-const fileItem = (part: Extract<MessagePart, { readonly type: "file" }>) => {
+const fileItem = (part: FilePart) => {
   const file_id = "file_id" in part ? part.file_id : null
   return part.media_type.startsWith("image/")
     ? { type: "input_image", file_id, image_url: null, detail: "auto" }
@@ -55,8 +56,22 @@ const answered = (
 const callIdOf = ({ call_id, task_id }: { readonly call_id?: string; readonly task_id: TaskId }): string =>
   call_id ?? callId(task_id)
 
-/** A part of a message that a client has put there, as it came. */
-const brought = (part: MessagePart, id: string): ReadonlyArray<Own> => {
+/** A result as it came: its text is without the lines of the files that stand behind it. */
+const outputOf = (content: string, files: ReadonlyArray<FileReference>): string | ReadonlyArray<object> => {
+  if (files.length === 0) return content
+  const lines = files.map(fileLine)
+  const text = content
+    .split("\n\n")
+    .filter((one) => !lines.includes(one))
+    .join("\n\n")
+  return [...(text === "" ? [] : [{ type: "input_text", text }]), ...files.map(fileItem)]
+}
+
+const filesIn = (parts: ReadonlyArray<MessagePart>): ReadonlyArray<FileReference> =>
+  parts.flatMap((part) => (part.type === "file" && "file_id" in part ? [part] : []))
+
+/** A part of a message that a client has put there, as it came. `files` are those of the message. */
+const brought = (part: MessagePart, id: string, files: ReadonlyArray<FileReference>): ReadonlyArray<Own> => {
   const status = "completed"
   switch (part.type) {
     case "tool_call": {
@@ -64,7 +79,9 @@ const brought = (part: MessagePart, id: string): ReadonlyArray<Own> => {
       return [{ id, type: "function_call", call_id: callIdOf(part), name, arguments: raw_input, status }]
     }
     case "tool_result":
-      return [{ id, type: "function_call_output", call_id: callIdOf(part), output: part.content, status }]
+      return [
+        { id, type: "function_call_output", call_id: callIdOf(part), output: outputOf(part.content, files), status }
+      ]
     case "reasoning": {
       const summary = part.text === "" ? [] : [{ type: "summary_text", text: part.text }]
       return [{ id, type: "reasoning", summary }]
@@ -85,7 +102,7 @@ export const itemsOf = (messages: ReadonlyArray<Said>, labels: Labels): Readonly
     )
   )
   return messages.flatMap(({ message_id: id, parts, plan_id = noPlan, role }) => {
-    const own = plan_id === noPlan ? parts.flatMap((part) => brought(part, id)) : []
+    const own = plan_id === noPlan ? parts.flatMap((part) => brought(part, id, filesIn(parts))) : []
     if (own.length > 0) return own
     if (role === "user") {
       return [{ id, type: "message", role, status: "completed", content: parts.flatMap(said) }]

@@ -116,7 +116,8 @@ describe("a file of a client", () => {
       const chat = open(url)
       const files = [
         { type: "file" as const, mediaType: "application/pdf", filename: "rope.pdf", url: paperUrl },
-        { type: "file" as const, mediaType: "image/png", url: `${url}/files/${file_id}/content` }
+        // A message that the page has kept for longer than an hour: the id counts, and whose it is.
+        { type: "file" as const, mediaType: "image/png", url: `${url}/files/${file_id}/content?token=gone` }
       ]
       yield* Effect.promise(() => chat.sendMessage({ text: "What is this?", files }))
       assert.deepStrictEqual(yield* told(gateway), ["file image_url text"])

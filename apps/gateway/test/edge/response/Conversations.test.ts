@@ -141,6 +141,15 @@ describe("a conversation that an unchanged client begins", () => {
         { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }] },
         { type: "function_call", call_id: "look-1", name: "look", arguments: '{"at":"it"}' },
         { type: "function_call_output", call_id: "look-1", output: "a knot" },
+        { type: "function_call", call_id: "look-2", name: "look", arguments: "{}" },
+        {
+          type: "function_call_output",
+          call_id: "look-2",
+          output: [
+            { type: "input_text", text: "a bend" },
+            { type: "input_image", image_url: `data:image/png;base64,${pixel}`, detail: "auto" }
+          ]
+        },
         said("assistant", "A knot.")
       ]
       const made = yield* Effect.promise(() => conversations.create({ items }))
@@ -153,17 +162,33 @@ describe("a conversation that an unchanged client begins", () => {
       const read = yield* all(2, "asc")
       assert.deepStrictEqual(
         read.map(({ type }) => type),
-        ["message", "reasoning", "function_call", "function_call_output", "message"]
+        [
+          "message",
+          "reasoning",
+          "function_call",
+          "function_call_output",
+          "function_call",
+          "function_call_output",
+          "message"
+        ]
       )
       assert.deepInclude(read[2], { call_id: "look-1", name: "look", arguments: '{"at":"it"}' })
       assert.deepInclude(read[3], { call_id: "look-1", output: "a knot" })
-      const [question] = read
+      const [question, , , , , drawn] = read
+      assert.deepNestedInclude(drawn, { "output[0]": { type: "input_text", text: "a bend" }, "output.length": 2 })
+      assert.deepNestedInclude(drawn, { "output[1].type": "input_image", "output[1].image_url": null })
       assert.deepNestedInclude(question, { "content[1].type": "input_image" })
       assert.deepStrictEqual(yield* all(2, "desc"), read.toReversed())
 
       yield* Effect.promise(() => responses.create({ model: "bowline", input: "Sure?", conversation: made.id }))
       const prompt = (yield* provider.requests.all)[0]?.body ?? ""
-      for (const told of ["look", "a knot", "A knot.", pixel]) assert.include(prompt, told)
+      for (const told of ["look", "a knot", "a bend", "A knot."]) assert.include(prompt, told)
+      assert.lengthOf(prompt.split(pixel), 3)
+
+      const file_id = "file_0194d3c0-7d1c-7000-8000-3f1a5e0c2b4d"
+      const unknown = { role: "user", content: [{ type: "input_image", file_id }] }
+      const lost = yield* post(`${url}/v1/conversations`, { items: [said("user", "?"), unknown] })
+      assert.deepStrictEqual(errorOf(lost), [400, "invalid_request", "items[1].content[0].file_id"])
     })
   )
 
