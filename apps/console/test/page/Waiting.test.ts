@@ -1,4 +1,9 @@
 import { createBowline } from "@bowline/client"
+import { json, text } from "@bowline/testing/http/Host"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import { completes } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, expect, it } from "@effect/vitest"
@@ -29,6 +34,22 @@ const measuring = start((asked) =>
     ? [callTool("measure", { rope: "the long one" })]
     : [say(`Told: ${results(asked).join()}`)]
 )
+
+/** An authorization server, for browsers at another site than the gateway, whose page has a link back to that. */
+const serveBooks = Effect.gen(function* () {
+  const { url } = yield* (yield* Network).serve(({ url: { pathname, searchParams } }) => {
+    if (pathname === "/token") {
+      return Effect.succeed(json(200, { access_token: "token-of-books", token_type: "Bearer", scope: "read" }))
+    }
+    const back = new URL(searchParams.get("redirect_uri") ?? "")
+    back.searchParams.set("code", "code")
+    back.searchParams.set("state", searchParams.get("state") ?? "")
+    const page = `<a href="${String(back).replaceAll("&", "&amp;")}">Agree</a>`
+    return Effect.succeed(text(200, page, { "content-type": "text/html" }))
+  })
+  const authorization_url = `${url.replace("127.0.0.1", "localhost")}/authorize`
+  return { authorization_url, token_url: `${url}/token`, client_id: "x", scopes: ["read"] }
+})
 
 /** In almost eleven days, whatever the day is. */
 const inElevenDays = new Date(Date.now() + 10.8 * 86_400_000).toISOString()
@@ -121,7 +142,7 @@ describeInBrowser("what waits for somebody", () => {
     })
   )
 
-  it.live("has a page of the accounts that are connected, from which each can be unlinked by keyboard", () =>
+  it.live("has a page of the accounts that are connected, to unlink each, and a link to connect one, by keyboard", () =>
     Effect.gen(function* () {
       const db = yield* database
       yield* connectAccount(db, "anonymous", "books")
@@ -130,11 +151,22 @@ describeInBrowser("what waits for somebody", () => {
         (made) => Effect.promise(() => rm(made, { recursive: true }))
       )
       const file = join(folder, "bowline.json")
-      const account = { issuer: "https://id.example", client_id: "x", scopes: ["read"] }
-      yield* Effect.promise(() => writeFile(file, JSON.stringify({ accounts: { books: account } })))
+      const books = yield* serveBooks
+      const bank = yield* ScriptedPeer.serve({ acts: [completes("paid")] })
+      const agent = {
+        name: "bank",
+        endpoint: `${bank.url}/`,
+        dialect: "a2a-0.3",
+        skills: [{ id: "pay" }],
+        auth: { type: "account", account: "books" }
+      }
+      yield* Effect.promise(() => writeFile(file, JSON.stringify({ accounts: { books }, agents: [agent] })))
       const key = { BOWLINE_SECRET_KEY: Buffer.alloc(32).toString("base64"), BOWLINE_CONFIG: file }
-      const { url } = yield* start(() => [say("Hi")], { DATABASE_URL: db.toString(), ...key })
-      const { faults, page } = yield* openPage(url, "/waiting")
+      const { url } = yield* start(
+        (asked) => (results(asked).length === 0 ? [callTool("bank_pay", { input: "7" })] : [say("It is paid.")]),
+        { DATABASE_URL: db.toString(), ...key }
+      )
+      const { context, faults, page } = yield* openPage(url, "/waiting")
       yield* Effect.promise(async () => {
         await page.getByRole("link", { name: "Accounts" }).press("Enter")
         await page.getByRole("button", { name: "Unlink books" }).waitFor()
@@ -157,7 +189,34 @@ describeInBrowser("what waits for somebody", () => {
         await page.getByText("No account is connected").waitFor()
       })
       assert.deepStrictEqual(faults, [])
-    })
+
+      // The next call asks for it. The way there and back leads over another site, and is a browser's own: its form, origin and cookies.
+      const id = yield* Effect.promise(() => ask(url, { question: "Pay." }))
+      yield* Effect.promise(async () => {
+        await page.goto("/waiting")
+        const link = page.getByRole("link", { name: "Connect the account for bank_pay" })
+        // It has the port that is configured, which is none.
+        await link.evaluate((to, own) => {
+          to.setAttribute("href", (to.getAttribute("href") ?? "").replace(/^http:\/\/[^/]*/, own))
+        }, url)
+        const opening = context.waitForEvent("page")
+        await link.press("Enter")
+        const opened = await opening
+        await opened.getByRole("heading", { name: "Let anonymous act as you at books?" }).waitFor()
+        await opened.getByRole("button", { name: /^Go on to/ }).press("Enter")
+        await opened.getByRole("link", { name: "Agree" }).press("Enter")
+        await opened.getByRole("heading", { name: "books is connected" }).waitFor()
+        await page.goto(`/plans/${id}`)
+        await page.locator(".answer").getByText("It is paid.").waitFor()
+        await page.goto("/accounts")
+        await page.getByRole("button", { name: "Unlink books" }).waitFor()
+      })
+      const sent = (yield* bank.requests.all).filter(({ method }) => method === "POST")
+      assert.deepStrictEqual(
+        sent.map(({ headers }) => headers["authorization"]),
+        ["Bearer token-of-books"]
+      )
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("names on the plan's page what a parked plan waits for, and until when, and wakes it", () =>

@@ -1,4 +1,5 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { AccountGrants } from "@bowline/runtime/unstable/auth/AccountGrants"
 import { seal } from "@bowline/runtime/unstable/store/Sealing"
@@ -11,6 +12,7 @@ import { Clock, Context, Effect, Exit, Layer, Option, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { Accounts } from "../../src/http/ConnectedAccounts.ts"
 import * as GrantedAccounts from "../../src/http/GrantedAccounts.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 
@@ -50,9 +52,10 @@ const given = Effect.gen(function* () {
     ...store,
     grants: (...asked: Parameters<typeof store.grants>) => Effect.tap(store.grants(...asked), () => Effect.yieldNow)
   }
-  const replica = Effect.map(Layer.build(Layer.fresh(GrantedAccounts.layer(config))), (built) =>
-    Context.get(built, AccountGrants)
-  ).pipe(Effect.provideService(AccountStore, slow))
+  const replica = Effect.map(Layer.build(Layer.fresh(GrantedAccounts.layer(config))), (built) => ({
+    ...Context.get(built, AccountGrants),
+    accounts: Context.get(built, Accounts)
+  })).pipe(Effect.provideService(AccountStore, slow))
   const connect = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const text = JSON.stringify({ access_token: "access-0", refresh_token: "refresh-0" })
@@ -144,5 +147,43 @@ describe("the refresh of an account", () => {
           assert.deepStrictEqual(yield* store.grants(ann), [])
         }
       }).pipe(Effect.scoped, Effect.provide(stores))
+  )
+})
+
+describe("a grant that a caller takes back", () => {
+  it.effect("is of no use from then on, on either replica", () =>
+    Effect.gen(function* () {
+      const { connect, replicas } = yield* given
+      yield* connect
+      const tokens = Effect.forEach(replicas, ({ token }) => Effect.map(token(ann, "books"), tokenOf))
+      assert.deepStrictEqual(yield* tokens, [Option.some("access-0"), Option.some("access-0")])
+      assert.strictEqual(yield* replicas[0].accounts?.disconnect(ann, "books") ?? Effect.succeed(false), true)
+      assert.deepStrictEqual(yield* tokens, [Option.none(), Option.none()])
+    }).pipe(Effect.provide(stores))
+  )
+})
+
+describe("a link to an account", () => {
+  it.effect("is good for 10 minutes, and so is the way of a browser that has followed it", () =>
+    Effect.gen(function* () {
+      const { replicas } = yield* given
+      const [{ accounts, linkOf }] = replicas
+      assert(accounts)
+      const { depart, freshen, open, openKept, use } = accounts
+      const asked = { account: "books", caller: ann, plan_id: PlanId.make(`plan_${"0".repeat(36)}`), tool: "bank" }
+      const url = (yield* linkOf(asked)) ?? ""
+      const opened = (text: string) => open(new URL(text).searchParams.get("link") ?? "")
+      const link = yield* opened(url)
+      const kept = Effect.flatMap(depart(link, "http://gateway.test"), ({ kept }) => openKept(kept))
+      const [way, late] = [yield* kept, yield* kept]
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual([yield* use(link), yield* use(way)], [false, false])
+
+      const next = yield* opened(freshen(url))
+      const again = yield* kept
+      yield* TestClock.adjust("599999 millis")
+      assert.deepStrictEqual([yield* use(next), yield* use(again), yield* use(late)], [true, true, false])
+      assert.deepStrictEqual([yield* use(next), yield* use(again)], [false, false])
+    }).pipe(Effect.provide(stores))
   )
 })
