@@ -67,7 +67,7 @@ export interface Dialect<Event> {
     isOwn: boolean
   ): ReadonlyArray<Event>
   start(call: FrameData<"task.started">): ReadonlyArray<Event>
-  progress(data: FrameData<"task.progress">, started: FrameData<"task.started">): ReadonlyArray<Event>
+  progress(data: FrameData<"task.progress">, started: Pick<FrameData<"task.started">, "tool">): ReadonlyArray<Event>
   finish(call: EndedCall): ReadonlyArray<Event>
   /** A tool that runs has given a file. */
   file?(file: ShownFile): ReadonlyArray<Event>

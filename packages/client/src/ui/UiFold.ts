@@ -55,6 +55,8 @@ export class UiFold<Event> {
   /** Calls whose result the client gives. */
   readonly #awaited = new Set<string>()
   readonly #rejected = new Set<string>()
+  /** Wants an account before it lists its tools, so the plan waits in front of its first step. It has no call yet: it is shown as one. */
+  #server: (FrameHead & { readonly task_id: string; readonly tool: string }) | undefined
 
   constructor(dialect: Dialect<Event>, { decided = [], entry, given = [], until, urlOf = () => undefined }: Leg = {}) {
     this.#dialect = dialect
@@ -151,7 +153,7 @@ export class UiFold<Event> {
         this.#model = frame.data.model
         return this.#hasBegun ? this.#dialect.follow(frame.data) : this.#begin(frame.data)
       case "step": {
-        const ended = this.#endStep()
+        const ended = [...this.#endStep(), ...this.#endServerWait("completed")]
         this.#step = frame.data.step
         return [...ended, ...this.#dialect.startStep(frame.data.step)]
       }
@@ -257,17 +259,27 @@ export class UiFold<Event> {
   }
 
   #wait(wait: FrameData<"waiting">): ReadonlyArray<Event> {
-    const { kind, message = "", task_id, url } = wait
-    const running = task_id === null || kind === "answer" ? undefined : this.#running.get(task_id)
+    const { agent, kind, message = "", task_id, url, ...head } = wait
+    // Nobody but the user can connect the account.
+    const asked = { state: "auth-required", message: url === undefined ? message : `${message}: ${url}` }
+    if (task_id === null) {
+      const ended = this.#endServerWait("completed")
+      this.#server = { ...head, task_id: `${head.plan_id}.${agent}`, tool: agent ?? "" }
+      return [...ended, ...this.#dialect.progress({ ...this.#server, ...asked }, this.#server)]
+    }
+    const running = kind === "answer" ? undefined : this.#running.get(task_id)
     if (running === undefined) return []
     const { started } = running
-    // Nobody but the user can connect the account.
-    if (kind === "account") {
-      const said = url === undefined ? message : `${message}: ${url}`
-      return this.#progress({ ...wait, task_id: started.task_id, state: "auth-required", message: said })
-    }
+    if (kind === "account") return this.#progress({ ...wait, ...asked, task_id })
     this.#awaited.add(started.task_id)
     return this.#asked.has(started.task_id) ? this.#dialect.hand(started) : this.#show(started, true)
+  }
+
+  /** The plan goes on, or ends, without a server that wanted an account, or with it. */
+  #endServerWait(state: "completed" | "failed"): ReadonlyArray<Event> {
+    const server = this.#server
+    this.#server = undefined
+    return server === undefined ? [] : this.#dialect.progress({ ...server, state }, server)
   }
 
   #progress(data: FrameData<"task.progress">): ReadonlyArray<Event> {
@@ -309,6 +321,6 @@ export class UiFold<Event> {
     this.isOver = true
     const begun = this.#hasBegun ? [] : this.#begin(data)
     const settled = Array.from(this.#waiting.values()).flatMap((call) => this.#dialect.settle(call))
-    return [...begun, ...settled, ...this.#endStep(), ...this.#dialect.fail(data)]
+    return [...begun, ...settled, ...this.#endStep(), ...this.#endServerWait("failed"), ...this.#dialect.fail(data)]
   }
 }

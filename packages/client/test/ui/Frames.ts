@@ -60,6 +60,20 @@ export const unconnected = (task_id: string): Frame =>
     expires_at: "2026-01-01T00:30:00.000Z"
   })
 
+/** A plan that waits for its user to connect the account of a server, which lists no tools before. */
+export const unlisted = (agent: string): Frame =>
+  frame("waiting", {
+    task_id: null,
+    kind: "account",
+    round: 1,
+    tool: null,
+    agent,
+    input: {},
+    message: "Connect books",
+    url: "https://gateway.test/connect",
+    expires_at: "2026-01-01T00:30:00.000Z"
+  })
+
 export const artifact = (task_id: string, content: string): Frame =>
   frame("task.artifact", { task_id, content, media_type: "text/plain", truncated: false })
 

@@ -14,7 +14,8 @@ import {
   say,
   started,
   step,
-  unconnected
+  unconnected,
+  unlisted
 } from "./Frames.ts"
 
 const accepted = (entry_id: string): Frame => frame("inbox.accepted", { entry_id, by: "ann", text: "b" })
@@ -108,5 +109,26 @@ describe("a call that waits for an account", () => {
     const event = frames.flatMap((frame) => agent.next(frame)).at(-1)
     assert.deepInclude(event, { type: "ACTIVITY_SNAPSHOT", activityType: "task" })
     assert.include(JSON.stringify(event), said)
+  })
+
+  it("is shown as a call of each server that wants it before the first step, until the plan goes on or ends", () => {
+    const frames = [plan, unlisted("desk"), unlisted("till"), step(1)]
+    const asked = { state: "auth-required", message: said }
+    const [desk, till] = [{ id: "plan_1.desk" }, { id: "plan_1.till" }].map((of) => ({ type: "data-task", ...of }))
+    assert.deepStrictEqual(chunksOf(frames, {}).slice(1), [
+      { ...desk, data: asked },
+      { ...desk, data: { state: "completed" } },
+      { ...till, data: asked },
+      { ...till, data: { state: "completed" } },
+      { type: "start-step" }
+    ])
+    const ended = chunksOf([plan, unlisted("till"), error("planner_failed")], {})
+    assert.deepInclude(ended, { ...till, data: { state: "failed" } })
+    const agent = AgUiEvents.make({ threadId: "t", runId: "r", messages: [] }, {})
+    const content = { toolCallId: "plan_1.till", tool: "till", ...asked }
+    assert.deepInclude(
+      frames.flatMap((frame) => agent.next(frame)),
+      { type: "ACTIVITY_SNAPSHOT", messageId: "plan_1.till.activity", activityType: "task", content }
+    )
   })
 })
