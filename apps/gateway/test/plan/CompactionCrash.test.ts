@@ -3,7 +3,7 @@ import { stall, until } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { question } from "@bowline/testing/unstable/provider/Script"
-import { say, type Turn } from "@bowline/testing/provider/Turn"
+import { say, type Turn, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { join } from "node:path"
@@ -11,11 +11,19 @@ import { folderOf } from "../config/file/ConfigFolder.ts"
 import { settled } from "./Cluster.ts"
 import { databases } from "./Databases.ts"
 import { ask, type Frame, get, replay, start } from "./GatewayProcess.ts"
+import { sums } from "./SpentFrames.ts"
 import { checkStream, factsIn, known, messagesOf } from "./Storm.ts"
 
 /** Three turns of this length fit in a prompt, a fourth one is too long. */
 const padding = ` ${"word ".repeat(480)}`
 const window = { BOWLINE_CONTEXT_WINDOW: "4000", BOWLINE_SUMMARY_MODEL: "openai/scribe", BOWLINE_LEASE_TTL: "3s" }
+
+/** What each answer has cost, and each summary. */
+const spent = {
+  step: usage({ input_tokens: 900, output_tokens: 9 }),
+  summary: usage({ input_tokens: 500, output_tokens: 70 })
+}
+const price = { input: 1.1, cached: 0.13, output: 7.7 }
 
 interface Instant {
   readonly title: string
@@ -58,14 +66,17 @@ describe.each(cases)("a compaction of a gateway that is killed, $title", ({ data
       const prompts: Array<ReadonlyArray<string>> = []
       let summarise = (summary: string): Turn => [say(summary)]
       const host = yield* ChatHost.make((asked) => {
-        if (asked.model === "scribe") return summarise([...new Set(factsIn(question(asked)))].join(" "))
+        if (asked.model === "scribe") {
+          return [...summarise([...new Set(factsIn(question(asked)))].join(" ")), spent.summary]
+        }
         prompts.push(known(asked))
-        return [say("noted")]
+        return [say("noted"), spent.step]
       })
       const provider = yield* (yield* Network).serve(host)
-      const folder = yield* folderOf({ "bowline.yaml": `plans: { resume: ${resume} }` })
+      const models = { "openai/scripted": { price }, "openai/scribe": { price } }
+      const folder = yield* folderOf({ "bowline.json": JSON.stringify({ plans: { resume }, models }) })
       const settings = {
-        BOWLINE_CONFIG: join(folder, "bowline.yaml"),
+        BOWLINE_CONFIG: join(folder, "bowline.json"),
         ...window,
         ...(yield* database),
         OPENAI_BASE_URL: `${provider.url}/v1`,
@@ -120,6 +131,10 @@ describe.each(cases)("a compaction of a gateway that is killed, $title", ({ data
         let compactions = 0
         while (compactions === 0) compactions += yield* askNext
       }
+      // Whoever died meanwhile: what is charged is what plans have told, with their summaries.
+      const { charged, told } = yield* sums(gateway.url)
+      assert.isAbove(told.output_tokens, 9 * told.plans)
+      for (const sum of charged) assert.deepStrictEqual(sum, told)
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })
