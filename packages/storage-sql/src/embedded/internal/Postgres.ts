@@ -17,8 +17,11 @@ export const describe = (cause: unknown): unknown =>
     ? cause
     : new Error(wasi.get(cause.errno) ?? `The file system failed with ${String(cause.errno)}`)
 
-/** PGlite has one session; by default Postgres reserves, and soon touches, 128 MB of buffers for a hundred. */
-const settings = ["shared_buffers=16MB", "wal_buffers=512kB", "max_connections=5"]
+/**
+ * PGlite has one session; by default Postgres reserves, and soon touches, 128 MB of buffers for a hundred. A vacuum of many files writes a log of
+ * some hundred MB, of which Postgres would keep up to 1 GB to use it again.
+ */
+const settings = ["shared_buffers=16MB", "wal_buffers=512kB", "max_wal_size=96MB", "max_connections=5"]
 
 /** A Postgres in this thread. */
 export const start = async (options: PGliteOptions) => {
