@@ -1,6 +1,7 @@
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { deletedPart } from "@bowline/domain/unstable/file/QuestionPart"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
@@ -32,9 +33,7 @@ const withoutDeleted = Effect.fnUntraced(function* (
   return messages.map((message): Message => ({
     ...message,
     parts: message.parts.map((part) =>
-      part.type === "file" && "file_id" in part && !there.has(part.file_id)
-        ? { type: "text", text: `[${part.name}, deleted]` }
-        : part
+      part.type === "file" && "file_id" in part && !there.has(part.file_id) ? deletedPart(part.name) : part
     )
   }))
 })

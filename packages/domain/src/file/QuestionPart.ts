@@ -68,6 +68,9 @@ export const fileLine = ({ file_id, height, media_type, name, width }: FileRefer
   return `[${what} ${name}, ${size}, ${file_id}]`
 }
 
+/** What stands for a file that was deleted: its name, or its id where that is all that is known. */
+export const deletedPart = (name: string) => ({ type: "text", text: `[${name}, deleted]` }) as const
+
 /** The question as one text, for people and for whatever has no files. */
 export const textOf = (parts: ReadonlyArray<QuestionPart>): string =>
   parts.map((part) => (part.type === "text" ? part.text : fileLine(part))).join("\n\n")

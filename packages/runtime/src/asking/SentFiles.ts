@@ -1,7 +1,7 @@
 import type { FileReference, MessagePart } from "@bowline/domain/session/Message"
 import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { QuestionPart } from "@bowline/domain/unstable/file/QuestionPart"
-import { fileLine } from "@bowline/domain/unstable/file/QuestionPart"
+import { deletedPart, fileLine } from "@bowline/domain/unstable/file/QuestionPart"
 import { Effect } from "effect"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { isImageType } from "../provider/FileText.ts"
@@ -83,8 +83,6 @@ export const refuse = (
   return new InvalidRequest({ code: "unsupported_input", issues: [{ path: ["question", index], message }] })
 }
 
-const deleted = ({ name }: FileReference): MessagePart => ({ type: "text", text: `[${name}, deleted]` })
-
 /**
  * Makes the messages of a request what its model can read: a stored file that the model takes gets its content, a text file becomes text, and any other one is a line that says what it is. Only here
  * are the bytes of a file in a message.
@@ -108,7 +106,7 @@ export const make = (store: FileStore["Service"]) => {
           : { type: "file", media_type, name, data: content.toString("base64") }
       ),
       Effect.catchTags({
-        NotFound: () => Effect.succeed(deleted(file)),
+        NotFound: () => Effect.succeed(deletedPart(file.name)),
         StorageError: () => Effect.succeed<MessagePart>({ type: "text", text: fileLine(file) })
       })
     )

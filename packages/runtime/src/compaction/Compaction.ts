@@ -55,6 +55,7 @@ export interface Wanted extends Summariser.SummaryWanted {
   readonly question: { readonly id: MessageId; readonly entry: Entry } | undefined
   /** A provider has refused a prompt of that size as too long. */
   readonly isRefused: boolean
+  /** Whether a model may be asked for a summary: what may be spent is not used up. */
   readonly mayAsk: boolean
   /** What the prompt has beside its messages, with these summaries. */
   readonly frame: (summaries: ReadonlyArray<string>) => Parameters<typeof TokenEstimate.ofFrame>[1]

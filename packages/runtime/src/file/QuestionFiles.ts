@@ -4,6 +4,7 @@ import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { FileReference } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import {
+  deletedPart,
   type GivenPart,
   type GivenQuestion,
   maxFiles,
@@ -62,11 +63,12 @@ export const make = Effect.gen(function* () {
     if ("file_id" in part) {
       // A file that has been deleted since it was asked about does not end the conversation.
       const isTold = path[0] === "history"
-      const gone: QuestionPart = { type: "text", text: `[${part.file_id}, deleted]` }
       return yield* store.find(caller, part.file_id).pipe(
         Effect.map(referenceOf),
         Effect.catchTag("NotFound", () =>
-          isTold ? Effect.succeed(gone) : Effect.fail(wrong(path, "file_id", "There is no such file"))
+          isTold
+            ? Effect.succeed(deletedPart(part.file_id))
+            : Effect.fail(wrong(path, "file_id", "There is no such file"))
         )
       )
     }

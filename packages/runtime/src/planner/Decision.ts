@@ -22,6 +22,7 @@ type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_toke
 /** How much of its limits a plan has used. `knownCost` is in US dollars, without what has no price. */
 type Used = Pick<Progress, "steps" | "tool_calls" | "usage"> & { readonly knownCost: number }
 
+/** Which limit of what models cost is used up, if any: then neither a step with tools nor a summary is asked for. */
 export const usedUp = (
   { knownCost, usage }: Omit<Used, "steps" | "tool_calls">,
   { max_cost_usd = Infinity, max_total_tokens = Infinity }: Omit<Limits, "max_steps" | "max_tool_calls">,
