@@ -14,7 +14,7 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import * as AbortRequests from "./AbortRequests.ts"
 import * as Keeper from "./Keeper.ts"
-import { Journal } from "../stream/Journal.ts"
+import { Journal, StoresEach } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
@@ -181,6 +181,7 @@ const makeOpen = Effect.gen(function* () {
   const measureCall = yield* PlanMetrics.measureCall
 
   const inboxes = yield* Inboxes
+  const storesEach = yield* StoresEach
 
   return Effect.fnUntraced(function* (plan: Ready) {
     const scope = yield* Effect.scope
@@ -203,13 +204,16 @@ const makeOpen = Effect.gen(function* () {
       notify: writer.notify,
       onStopped: (why) => run.stop(why),
       seen: content.count,
-      onBehind: () => inboxes.look(plan_id)
+      onBehind: () => inboxes.look(plan_id),
+      storesEach
     })
     if (wokenBy != null) {
       const data = { because: wokenBy, deadline_at: fromMillis(start.deadline) }
       journal.append([{ _tag: "Woken" }], [{ event: "woken", data }])
     }
     const inbox = yield* inboxes.open(plan_id, journal, content)
+    // It was read before: what has come since has told nobody.
+    if (said !== undefined) inboxes.look(plan_id)
     const run: PlanRun = new PlanRun({
       ...start,
       session_id,

@@ -326,6 +326,7 @@ class StepCalls {
     const opened = known?.kind === kind && known.round === round ? known : undefined
     const used = run.inbox.settlementOf(task_id) === undefined ? opened?.settlement : undefined
     const open = Effect.fnUntraced(function* (expires_at: string) {
+      if (kind !== "timer") yield* (yield* CallTurns).await(task_id)
       yield* journal.keepUp
       const call = { task_id, kind, round, tool: part.tool, agent: tool.agent, input, expires_at }
       const { data = null, message = null, url = null } = said

@@ -21,6 +21,9 @@ export const digestOf = (...texts: ReadonlyArray<string>): string => {
   return hash.digest("base64url").slice(0, 16)
 }
 
+/** 36 bits of it: each is compared with one other only. */
+const shortDigest = (...texts: ReadonlyArray<string>): string => digestOf(...texts).slice(0, 6)
+
 /** What a model was asked, as digests: so it can be compared with what another version asks. */
 export interface PromptDigest {
   /** Of the system prompt: instructions, recipes, the summary, and what else stands in it. */
@@ -49,6 +52,12 @@ const textsOf = ({ parts, role }: Entry): ReadonlyArray<string> => [
   })
 ]
 
+const digests = ["system", "tools", "messages", "rest"] as const
+
+/** Whether both are of the same prompt. An earlier version has kept longer digests. */
+export const isSame = (one: PromptDigest, other: PromptDigest): boolean =>
+  digests.every((name) => one[name].startsWith(other[name]) || other[name].startsWith(one[name]))
+
 /** Of lists that are the same in most steps of a plan. */
 const ofTools = new WeakMap<ProviderRequest["tools"], string>()
 
@@ -60,7 +69,7 @@ const toShown = ({ description, inputSchema, name }: ProviderRequest["tools"][nu
 })
 
 const toolsOf = (tools: ProviderRequest["tools"]): string => {
-  const known = ofTools.get(tools) ?? digestOf(JSON.stringify(tools.map(toShown)))
+  const known = ofTools.get(tools) ?? shortDigest(JSON.stringify(tools.map(toShown)))
   ofTools.set(tools, known)
   return known
 }
@@ -69,9 +78,9 @@ const toolsOf = (tools: ProviderRequest["tools"]): string => {
 export const of = (request: Omit<ProviderRequest, "facts" | "model">): PromptDigest => {
   const { messages, system, tools, ...rest } = request
   return {
-    system: digestOf(system),
+    system: shortDigest(system),
     tools: toolsOf(tools),
-    messages: digestOf(...messages.flatMap(textsOf)),
-    rest: digestOf(JSON.stringify(rest))
+    messages: shortDigest(...messages.flatMap(textsOf)),
+    rest: shortDigest(JSON.stringify(rest))
   }
 }

@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect, Result } from "effect"
+import { Context, Effect, Result } from "effect"
 import * as Alarm from "../process/Alarm.ts"
 import { sizeOf } from "../process/MemorySize.ts"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
@@ -31,6 +31,19 @@ const maxBytes = 262_144
 
 const bytesOf = (event: PlanEvent): number => (isDelta(event) ? event.data.delta.length : sizeOf(event.data))
 
+/** Whether each append is stored by itself, not together with those behind it. A replay ends a process between two of them. */
+export const StoresEach = Context.Reference<boolean>("@bowline/runtime/stream/StoresEach", {
+  defaultValue: () => false
+})
+
+/** What was appended at once. */
+interface Piece {
+  readonly changes: number
+  readonly events: number
+  /** How many appends there were with it. */
+  readonly until: number
+}
+
 /** What a journal begins with. */
 interface Given {
   readonly plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
@@ -46,6 +59,8 @@ interface Given {
   readonly seen: number
   /** Called when the plan's inbox has more than was read. */
   readonly onBehind: () => void
+  /** See `StoresEach`. */
+  readonly storesEach?: boolean
 }
 
 /**
@@ -62,6 +77,8 @@ export class Journal implements Source {
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
   #bytes = 0
+  /** What is stored by itself of what waits, in order; what was deferred is in front of it. */
+  #pieces: Array<Piece> = []
   /** The kind of text that the last event is a piece of. */
   #speaks: PlanEvent["event"] | undefined
   #sealed = false
@@ -119,7 +136,9 @@ export class Journal implements Source {
     const isMore = events.every(({ event }) => event === this.#speaks)
     this.defer(changes, events)
     const mayLinger = isMore && this.#changes.length === 0
-    if (!this.#sealed) this.#given.notify(this, mayLinger)
+    if (this.#sealed) return
+    this.#endPiece()
+    this.#given.notify(this, mayLinger)
   }
 
   /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
@@ -159,7 +178,31 @@ export class Journal implements Source {
     this.#add(changes, events)
     this.#isUnread = false
     this.#proposal = { changes: new Set(changes), events: new Set(events), seen: this.#seen, dropped }
+    this.#endPiece()
     this.#given.notify(this)
+  }
+
+  #endPiece(): void {
+    if (this.#given.storesEach !== true) return
+    const taken = (name: "changes" | "events") => this.#pieces.reduce((sum, piece) => sum + piece[name], 0)
+    const [changes, events] = [this.#changes.length - taken("changes"), this.#events.length - taken("events")]
+    if (changes + events > 0) this.#pieces.push({ changes, events, until: this.#appended })
+  }
+
+  /** What is written next: all that waits, or the first piece of it. Then the rest waits on. */
+  #takeNext() {
+    const [changes, events, proposal] = [this.#changes, this.#events, this.#proposal]
+    const piece = this.#pieces.shift()
+    this.#changes = piece === undefined ? [] : changes.slice(piece.changes)
+    this.#events = piece === undefined ? [] : events.slice(piece.events)
+    this.#bytes = 0
+    this.#proposal = undefined
+    if (piece === undefined) return { changes, events, proposal, until: this.#appended }
+    const next = { changes: changes.slice(0, piece.changes), events: events.slice(0, piece.events), until: piece.until }
+    const isProposed = next.changes.some((change) => proposal?.changes.has(change) === true)
+    if (!isProposed) this.#proposal = proposal
+    if (this.#pieces.length > 0) this.#given.notify(this)
+    return { ...next, proposal: isProposed ? proposal : undefined }
   }
 
   /** The same in the middle of a plan, up to the answer: whether it is stored. Waits for its interruption if the plan is over. */
@@ -314,12 +357,8 @@ export class Journal implements Source {
 
   take(now: string): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
-    const events = this.#events
     const gist = this.#gist
-    const changes = this.#changes
-    const until = this.#appended
-    const proposal = this.#proposal
-    this.#proposal = undefined
+    const { changes, events, proposal, until } = this.#takeNext()
     const first = this.#head + 1
     const at = now > this.#at ? now : this.#at
     const written = Result.try(() => ({
@@ -328,9 +367,6 @@ export class Journal implements Source {
     }))
     this.#at = at
     this.#head += events.length
-    this.#events = []
-    this.#changes = []
-    this.#bytes = 0
     if (Result.isFailure(written)) {
       // What cannot be written as JSON ends its plan, not the writer of all plans.
       this.#head = first - 1
@@ -361,6 +397,7 @@ export class Journal implements Source {
         // No reader has seen these events, so that their numbers can be given again.
         this.#head = first - 1
         this.#gist = gist
+        this.#pieces = []
         // The plan's end may have been proposed meanwhile: it does not know of what comes back now, and is proposed again.
         const dropped = [proposal, this.#proposal].filter((one) => one !== undefined)
         this.#changes = [...changes, ...this.#changes].filter(
@@ -393,6 +430,7 @@ export class Journal implements Source {
         // A rejection of earlier rows must not lose the end of the plan.
         this.#changes = settled
         this.#events = events.slice(-2)
+        this.#pieces = []
         this.#proposal = proposal
         this.#given.notify(this)
       }

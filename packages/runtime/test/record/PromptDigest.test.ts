@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { digestOf } from "../../src/record/PromptDigest.ts"
+import { digestOf, isSame } from "../../src/record/PromptDigest.ts"
 
 const one = "01a2213b-e919-74bc-be78-ee4211e56b7d"
 const other = "32bfba18-d9a6-44de-88d1-303cc896e3e3"
@@ -16,5 +16,12 @@ describe("the digest of a prompt", () => {
       assert.notStrictEqual(digestOf(text(near)), digestOf(text(one)))
     }
     assert.notStrictEqual(digestOf("a", "b"), digestOf("ab"))
+  })
+
+  it("may be longer, as an earlier version has kept it", () => {
+    const prompt = { system: "abcdef", tools: "ghijkl", messages: "mnopqr", rest: "stuvwx" }
+    const longer = { system: "abcdefghijklmnop", tools: "ghijkl", messages: "mnopqrstuvwxyz01", rest: "stuvwx" }
+    assert.isTrue(isSame(longer, prompt) && isSame(prompt, longer))
+    assert.isFalse(isSame({ ...longer, tools: "ghijkL" }, prompt))
   })
 })

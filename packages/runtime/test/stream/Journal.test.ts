@@ -12,21 +12,24 @@ const plan = {
 
 const text = (delta: string) => ({ event: "text.delta", data: { step: 1, attempt: 1, delta } }) as const
 
-const make = Effect.map(Effect.scope, (scope) => {
-  const live = new LivePlan(scope, () => {})
-  const ignore = () => undefined
-  return new Journal({
-    plan,
-    guard: { _tag: "Held", fence: 1 },
-    head: { seq: 0, at: "2026-01-02T03:04:05.678Z" },
-    gist: undefined,
-    live,
-    notify: ignore,
-    onStopped: ignore,
-    seen: 0,
-    onBehind: ignore
+const makeWith = (storesEach: boolean) =>
+  Effect.map(Effect.scope, (scope) => {
+    const live = new LivePlan(scope, () => {})
+    const ignore = () => undefined
+    return new Journal({
+      plan,
+      guard: { _tag: "Held", fence: 1 },
+      head: { seq: 0, at: "2026-01-02T03:04:05.678Z" },
+      gist: undefined,
+      live,
+      notify: ignore,
+      onStopped: ignore,
+      seen: 0,
+      onBehind: ignore,
+      storesEach
+    })
   })
-})
+const make = makeWith(false)
 
 /** What the journal writes next: the numbers and payloads of its events, and whether it closes the inbox. */
 const next = (journal: Journal) => {
@@ -68,5 +71,37 @@ describe("a proposal whose plan has not read its whole inbox", () => {
       const { closes, events } = next(journal)
       assert.deepStrictEqual([closes, events], [false, [[1, payload("before")]]])
     })
+  )
+})
+
+describe("a journal that stores each append by itself", () => {
+  it.effect(
+    "gives them one after the other, what was deferred with the next one, and closes the inbox with what was proposed",
+    () =>
+      Effect.gen(function* () {
+        const journal = yield* makeWith(true)
+        const isStored = [() => false, () => false]
+        journal.emit(text("a"))
+        isStored[0] = journal.mark()
+        journal.defer([], [text("b")])
+        journal.append([{ _tag: "HandedOver" }], [text("c")])
+        isStored[1] = journal.mark()
+        journal.propose([{ _tag: "Released" }], [text("d")], () => undefined)
+        const known = () => isStored.map((isIt) => isIt())
+
+        const first = next(journal)
+        first.stored(false)
+        assert.deepStrictEqual([first.closes, first.events, known()], [false, [[1, payload("a")]], [true, false]])
+        const second = next(journal)
+        second.stored(false)
+        assert.strictEqual(second.commit.changes[0]?._tag, "HandedOver")
+        assert.deepStrictEqual([second.closes, second.events.length, known()], [false, 1, [true, true]])
+        const third = next(journal)
+        assert.deepStrictEqual([third.closes, third.events], [true, [[4, payload("d")]]])
+        third.unread()
+        journal.emit(text("e"))
+        const { closes, events } = next(journal)
+        assert.deepStrictEqual([closes, events], [false, [[4, payload("e")]]])
+      })
   )
 })

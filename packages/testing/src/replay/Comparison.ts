@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import { isComparable, type Segment, segmentsOf } from "./RecordedTakeovers.ts"
 import type { PlanRecording, RecordedFrame } from "./RecordFile.ts"
 
 /** A frame of the plan that runs again. */
@@ -19,12 +20,13 @@ export interface Difference {
  * When something happened, how long it took, and what is drawn by chance: another run has others. Ids that are drawn have tokens. Which credential is the next one, other plans decide, too.
  */
 const ofRun = new Set(
-  "at plan_id session_id duration_ms delay_ms expires_at deadline_at wakes_at elapsed_ms tokens_before tokens_after estimated_tokens credential".split(
+  "at plan_id session_id duration_ms delay_ms expires_at deadline_at wakes_at elapsed_ms retry_after_ms tokens_before tokens_after estimated_tokens credential".split(
     " "
   )
 )
 /** Tokens are counted with ids, whose tokens are drawn. */
 const aboutTokens = /(?<=\babout )\d+(?= tokens\b)/g
+const instants = /\d{4}-\d\d-\d\dT[\d:.]{8,}Z/g
 /** Ids of this run alone: they are told apart by their order. */
 const ids = new Set(["task_id", "entry_id", "repeat_of", "moved_to"])
 const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
@@ -49,7 +51,7 @@ class Shown {
     if (typeof value === "string")
       return ids.has(key) && !isForeign
         ? this.#ordinalOf(value)
-        : value.replaceAll(uuid, "#").replaceAll(aboutTokens, "#")
+        : value.replaceAll(uuid, "#").replaceAll(aboutTokens, "#").replaceAll(instants, "#")
     if (Array.isArray(value)) return value.map((one) => this.of(one, key, isForeign))
     if (typeof value !== "object" || value === null) return value
     return Object.fromEntries(
@@ -69,9 +71,6 @@ class Shown {
 
 const stepOf = (frames: ReadonlyArray<ReplayedFrame>): number =>
   frames.reduce((last, { data: { step } }) => (typeof step === "number" ? Math.max(last, step) : last), 0)
-
-/** A plan that runs again alone waits for no other one. */
-const isComparable = ({ event }: { readonly event: string }): boolean => event !== "queued"
 
 const idIn = ({ data }: RecordedFrame, name: "entry_id" | "task_id"): unknown =>
   name in data ? Object.entries(data).find(([key]) => key === name)?.[1] : undefined
@@ -116,6 +115,7 @@ const inOrder = (frames: ReadonlyArray<RecordedFrame>): ReadonlyArray<RecordedFr
 /** Compares the frames of a run, one after the other, with the recorded ones, and says how far it has come. */
 export class Comparison {
   readonly expected: ReadonlyArray<RecordedFrame>
+  readonly segments: ReadonlyArray<Segment>
   readonly came: Array<ReplayedFrame> = []
   difference: Difference | undefined
   readonly #recorded = new Shown()
@@ -127,9 +127,11 @@ export class Comparison {
 
   readonly #isByTime: boolean
 
-  constructor({ frames }: PlanRecording, isByTime = true) {
+  constructor(recording: PlanRecording, isByTime = true) {
     this.#isByTime = isByTime
-    this.expected = inOrder(frames.filter(isComparable))
+    const frames = recording.frames.filter(isComparable)
+    this.segments = segmentsOf(recording)
+    this.expected = this.segments.flatMap(({ from, to }) => inOrder(frames.slice(from, to)))
   }
 
   get isOver(): boolean {
@@ -175,6 +177,15 @@ export class Comparison {
     this.#tasks.set(recorded, task_id)
     this.#recordedTasks.set(task_id, recorded)
     for (const look of this.#waiters) look()
+  }
+
+  /** Calls that are lost with the process that would have made them: the next one makes others in their place. */
+  forget(isLost: (recorded: string) => boolean): void {
+    for (const [recorded, task_id] of Array.from(this.#tasks)) {
+      if (!isLost(recorded)) continue
+      this.#tasks.delete(recorded)
+      this.#recordedTasks.delete(task_id)
+    }
   }
 
   /** The recorded id of a call of this run. */

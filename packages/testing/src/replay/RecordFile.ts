@@ -10,10 +10,23 @@ export const written = <A>(value: unknown): A => {
   return value
 }
 
+export type Fields = Readonly<Record<string, unknown>>
+
+export const fieldsOf = (value: unknown): Fields =>
+  typeof value === "object" && value !== null ? Object.fromEntries(Object.entries(value)) : {}
+
 type Of<Type extends Line["type"]> = Extract<Line, { readonly type: Type }>
 export type RecordedFrame = Of<"frame">
 export type RecordedAttempt = Of<"attempt">
 export type RecordedCall = Of<"call">
+
+/** Where another process went on with the plan, with this one of its `begins`: so many frames, attempts and allowances stand in front of it. */
+interface Takeover {
+  readonly begin: number
+  readonly frames: number
+  readonly attempts: number
+  readonly allowances: number
+}
 
 /** What is on record of one plan, by what its lines are. */
 export interface PlanRecording {
@@ -26,7 +39,9 @@ export interface PlanRecording {
   /** Of the session: those before the plan, and its own. */
   readonly messages: ReadonlyArray<Message>
   readonly begins: ReadonlyArray<Of<"begin">>
-  readonly sources: ReadonlyArray<Of<"sources">>
+  readonly takeovers: ReadonlyArray<Takeover>
+  /** Each with the number of frames in front of it. */
+  readonly sources: ReadonlyArray<Of<"sources"> & { readonly place: number }>
   readonly attempts: ReadonlyArray<RecordedAttempt>
   readonly frames: ReadonlyArray<RecordedFrame>
   readonly calls: ReadonlyArray<RecordedCall>
@@ -40,6 +55,23 @@ export interface PlanRecording {
 
 const isLine = (value: unknown): value is Line =>
   typeof value === "object" && value !== null && "type" in value && typeof value.type === "string"
+
+/** A plan that was parked is none that was taken over: it was woken in between. */
+const takeoversIn = (lines: ReadonlyArray<Line>): ReadonlyArray<Takeover> => {
+  const takeovers: Array<Takeover> = []
+  const count = { begin: 0, frame: 0, attempt: 0, allowance: 0 }
+  let hasProcess = false
+  for (const line of lines) {
+    if (line.type === "begin") {
+      const { allowance: allowances, attempt: attempts, begin, frame: frames } = count
+      if (hasProcess && line.resumed === true) takeovers.push({ begin, frames, attempts, allowances })
+      hasProcess = true
+    }
+    if (line.type === "frame" && line.event === "woken") hasProcess = false
+    if (line.type in count) count[written<keyof typeof count>(line.type)]++
+  }
+  return takeovers
+}
 
 const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   const of = <Type extends Line["type"]>(type: Type): ReadonlyArray<Of<Type>> =>
@@ -62,7 +94,11 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
     texts: new Map(of("text").map(({ digest, text }) => [digest, text])),
     messages: of("message"),
     begins: of("begin"),
-    sources: of("sources"),
+    takeovers: takeoversIn(lines),
+    sources: lines.flatMap((line, index) => {
+      const place = lines.slice(0, index).filter(({ type }) => type === "frame").length
+      return line.type === "sources" ? [{ ...line, place }] : []
+    }),
     attempts: of("attempt"),
     frames: of("frame"),
     calls: of("call"),

@@ -5,8 +5,9 @@ import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import { abortIn, fieldsOf } from "./RecordedWorld.ts"
-import { type PlanRecording, written } from "./RecordFile.ts"
+import type { Segment } from "./RecordedTakeovers.ts"
+import { abortIn, type How } from "./RecordedEnd.ts"
+import { fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
 
 /** What somebody outside has done to the plan: as soon as so many frames have come. */
 interface Act {
@@ -33,7 +34,8 @@ export class RecordedCallers {
     recording: PlanRecording,
     comparison: Comparison,
     plan_id: PlanId,
-    isByTime: boolean
+    how: How,
+    { from, to }: Segment
   ) {
     const inbox = yield* Inbox
     const plans = yield* Plans
@@ -75,7 +77,7 @@ export class RecordedCallers {
       if (event !== "waiting") continue
       const end = frames.findIndex((frame, at) => at > index && isOfCall(frame, task))
       if (end < 0) continue
-      const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data["round"])
+      const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data)
       if (entry === undefined) continue
       add(
         end,
@@ -83,11 +85,11 @@ export class RecordedCallers {
         { from: index }
       )
     }
-    const abort = abortIn(recording, comparison, isByTime)
+    const abort = abortIn(recording, comparison, how)
     if (abort !== undefined) {
       const cancel = plans.cancel(recording.plan.caller, plan_id)
       // What its provider has reported by then is told: it has to come first.
-      const isAtOnce = frames[abort]?.event !== "usage"
+      const isAtOnce = !how.abortsLate && !["usage", "woken"].includes(frames[abort]?.event ?? "")
       add(abort, isAtOnce ? cancel : Effect.delay(cancel, 1), isAtOnce ? { isAbort: true } : {})
     }
     for (const [index, { data, event }] of frames.entries()) {
@@ -97,7 +99,19 @@ export class RecordedCallers {
         .sort((one, other) => one.place - other.place)[0]
       if (waking !== undefined) waking.place = index
     }
-    return new RecordedCallers(acts, comparison)
+    const next = comparison.segments.find((segment) => segment.from === to)
+    // Whoever ends the plan tells nobody of what was said last.
+    for (const entry of next?.endsOnly === true ? entries : []) {
+      const isTold = frames.some(({ data }) => data["entry_id"] === entry.entry_id)
+      if (isTold || entry.type !== "text" || entry.state !== "untaken") continue
+      const text = { type: "text" as const, text: entry.text ?? "", when: "boundary" as const, else: "reject" as const }
+      add(
+        to - 1,
+        Effect.andThen(comparison.before(to), inbox.accept({ caller: entry.by, isAdmin: true }, plan_id, text))
+      )
+    }
+    const own = acts.filter(({ place }) => place >= from && place < to)
+    return new RecordedCallers(own, comparison)
   })
 
   /** Does everything, each thing in its place. */
@@ -148,7 +162,7 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number): boolean => {
   const taken = frames.findIndex(({ data, event }) => event === "inbox.taken" && data["entry_id"] === entry)
   const step = frames.findLast(({ event }, at) => at < taken && event === "step")
   if (step === undefined || frames[taken]?.data["step"] !== step.data["step"]) return false
-  return frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
+  return frames.slice(index + 1, taken).every(({ event }) => ofSteering.has(event) && event !== "inbox.accepted")
 }
 
 /** Whether it tells that a call has gone on. */
@@ -162,9 +176,13 @@ const resultOf = ({ calls }: PlanRecording, task: string) => {
   return { type: "result" as const, content: call.result, ...(call.state === "failed" && { is_error: true }) }
 }
 
-const answerOf = ({ givens }: PlanRecording, task: string, round: unknown) => {
+/** The process may have died before its record of what was given was stored: of a question without a schema every answer will do, which nobody else sees. */
+const answerOf = ({ entries, givens }: PlanRecording, task: string, { data, round }: Frame["data"]) => {
   const { entry } = givens.find((record) => record.entry.task_id === task && record.round === round) ?? {}
-  return entry?.type === "answer" ? entry : undefined
+  if (entry !== undefined) return entry.type === "answer" ? entry : undefined
+  const given = entries.filter((one) => one.type === "answer" && one.task_id === task && one.state === "taken")
+  const isLost = Number(round) <= given.length && data === undefined
+  return isLost ? { type: "answer" as const, text: "It is not on record" } : undefined
 }
 
 /** More than the decision that frames tell: other arguments, or that it is to be remembered. */

@@ -1,8 +1,7 @@
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { questionId, type Recorded } from "@bowline/runtime/unstable/store/PlanStore"
-import { fieldsOf } from "./RecordedWorld.ts"
-import { type PlanRecording, written } from "./RecordFile.ts"
+import { fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
 
 /** What a fork has of the plan that it goes on from: what its own calls got of it. */
 export const forkedFrom = ({ calls, frames, ofEdge: { fork }, plan, preferences, sources }: PlanRecording) => {

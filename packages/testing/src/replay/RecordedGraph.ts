@@ -1,22 +1,24 @@
 import type { Agent } from "@bowline/domain/peer/Agent"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlannerText } from "@bowline/runtime/prompt/PlannerText"
 import * as Recipes from "@bowline/runtime/prompt/Recipes"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { CallTurns } from "@bowline/runtime/unstable/planner/CallPlaces"
+import { StoresEach } from "@bowline/runtime/unstable/stream/Journal"
 import { Duration, Effect, Layer } from "effect"
 import type { Comparison } from "./Comparison.ts"
+import type { How } from "./RecordedEnd.ts"
+import * as RecordedProviders from "./RecordedProviders.ts"
 import type { ReplayedPlan } from "./RecordedStore.ts"
+import { callsIn, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import * as RecordedWorld from "./RecordedWorld.ts"
-import { type PlanRecording, written } from "./RecordFile.ts"
+import { type Fields, fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
 
-const { CurrentCall, fieldsOf } = RecordedWorld
-
-type Fields = Readonly<Record<string, unknown>>
+const { CurrentCall } = RecordedWorld
 
 export const listOf = (value: unknown): ReadonlyArray<Fields> => (Array.isArray(value) ? value.map(fieldsOf) : [])
 
@@ -33,23 +35,14 @@ const askedAbout = ({ frames }: PlanRecording, why: string) =>
       .map(({ data }) => String(data["tool"]))
   )
 
-/** The calls of the plan in the order in which the model made them. Those of a plan that it is a fork of have come with it. */
-const ownCalls = ({ begins: [begin], messages, plan }: PlanRecording): ReadonlyArray<string> => {
-  const told = messages.findIndex(({ message_id }) => message_id === begin?.history?.last)
-  return messages
-    .slice(told + 1)
-    .filter(({ plan_id, role }) => plan_id === plan.plan_id && role === "assistant")
-    .flatMap(({ parts }) => parts.flatMap((part) => (part.type === "tool_call" ? [part.task_id] : [])))
-}
-
 /** Gives calls side by side the order in which they started: what each of them waited for there, nobody waits for here. */
-const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<never> => {
-  const calls = ownCalls(recording)
-  let made = 0
+const turnsOf = (recording: PlanRecording, comparison: Comparison, { to }: Segment): Layer.Layer<never> => {
+  const calls = callsIn(ownMessages(recording))
   return Layer.succeed(CallTurns, {
     expect: (step) => {
       for (const task_id of step) {
-        const recorded = comparison.recordedIdOf(task_id) === undefined ? calls[made++] : undefined
+        if (comparison.recordedIdOf(task_id) !== undefined) continue
+        const recorded = calls.find((call) => comparison.replayedTask(call) === undefined)
         if (recorded !== undefined) comparison.know(recorded, task_id)
       }
     },
@@ -62,7 +55,8 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<
         const index = expected.findIndex(
           ({ data }, index) => index >= came.length && fieldsOf(data)["task_id"] === recorded
         )
-        return index < 0 ? Effect.never : comparison.before(index)
+        // The next process does it.
+        return index < 0 || index >= to ? Effect.never : comparison.before(index)
       })
   })
 }
@@ -80,8 +74,10 @@ export const graphOf = (
   recording: PlanRecording,
   comparison: Comparison,
   replayed: ReplayedPlan,
-  isByTime: boolean
+  how: How,
+  stores: Layer.Layer<MemoryStore.Stores>
 ) => {
+  const { segment } = replayed
   const [begin] = recording.begins
   const environment =
     begin === undefined ? neverBegun(recording) : fieldsOf(JSON.parse(recording.texts.get(begin.environment) ?? "{}"))
@@ -122,18 +118,21 @@ export const graphOf = (
     servers: listOf(given["servers"]).map(({ address, ...terms }) => ({
       terms: written(terms),
       address: String(address),
-      connect: () => RecordedWorld.connectionOf(recording, comparison, String(terms["name"]))
+      connect: () =>
+        Effect.suspend(() => RecordedWorld.connectionOf(recording, comparison, String(terms["name"]), segment))
     })),
     preferences: fieldsOf(given["preferences"]),
     instructions: typeof given["instructions"] === "string" ? given["instructions"] : undefined
   }
   return Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
-    Layer.provideMerge(replayed.layer(MemoryStore.layer)),
-    Layer.provideMerge(RecordedWorld.layer(recording, comparison, isByTime)),
+    Layer.provideMerge(replayed.layer(stores)),
+    Layer.provideMerge(RecordedWorld.layer(recording, comparison, segment)),
+    Layer.provideMerge(RecordedProviders.layer(recording, comparison, how, segment)),
     Layer.provideMerge(config),
     // Also for the fibers of plans.
-    Layer.provideMerge(turnsOf(recording, comparison)),
+    Layer.provideMerge(turnsOf(recording, comparison, segment)),
+    Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
       Layer.succeed(PlannerText, Effect.succeed(String(environment["planner"]))),
       Recipes.layer(written(environment["recipes"])),

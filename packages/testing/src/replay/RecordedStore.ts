@@ -5,13 +5,26 @@ import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { pageOf, toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
-import { type EffectClaim, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Effect, Layer, Option } from "effect"
+import { type EffectClaim, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { Context, Deferred, Effect, Layer, Option } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { RecordedCallers } from "./RecordedCallers.ts"
 import { forkedFrom } from "./RecordedFork.ts"
-import { CurrentCall, fieldsOf } from "./RecordedWorld.ts"
-import { type PlanRecording, written } from "./RecordFile.ts"
+import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
+import { CurrentCall } from "./RecordedWorld.ts"
+import { fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
+
+const whole: Segment = {
+  from: 0,
+  to: Infinity,
+  attempts: { from: 0, to: Infinity },
+  allowances: 0,
+  messages: Infinity,
+  endsOnly: false
+}
+
+const messagesIn = (changes: PlanCommit["changes"]): number =>
+  changes.filter(({ _tag }) => _tag === "MessageAppended").length
 
 /** The plan that runs again, as far as its store knows it. */
 export class ReplayedPlan {
@@ -20,6 +33,9 @@ export class ReplayedPlan {
   #id: PlanId | undefined
   #looks = 0
   #seq = 0
+  #messages = 0
+  #segment: Segment
+  #left = Deferred.makeUnsafe<void>()
   /** The next plan that is created is it. */
   isNext = false
   callers: RecordedCallers | undefined
@@ -27,6 +43,51 @@ export class ReplayedPlan {
   constructor(recording: PlanRecording, comparison: Comparison) {
     this.#recording = recording
     this.#comparison = comparison
+    this.#segment = comparison.segments[0] ?? whole
+  }
+
+  get id(): PlanId | undefined {
+    return this.#id
+  }
+
+  /** What the process that has the plan runs of it. */
+  get segment(): Segment {
+    return this.#segment
+  }
+
+  /** Returns as soon as all is stored that this process has stored, and nothing is done any more: then it is gone. */
+  get left(): Effect.Effect<void> {
+    return Effect.andThen(Deferred.await(this.#left), Effect.sleep(1))
+  }
+
+  /** Another process has the plan from now on. */
+  leave(segment: Segment): void {
+    this.#segment = segment
+    this.#looks = segment.allowances
+    this.#left = Deferred.makeUnsafe<void>()
+    this.callers = undefined
+    const kept = new Set(callsIn(ownMessages(this.#recording).slice(0, this.#messages)))
+    this.#comparison.forget((call) => !kept.has(call))
+    this.#look()
+  }
+
+  #look(): void {
+    const { messages, to } = this.#segment
+    if (this.#comparison.came.length >= to && this.#messages >= messages) Deferred.doneUnsafe(this.#left, Effect.void)
+  }
+
+  /** Whether this process has not stored that before it was gone. */
+  #isBeyond({ changes, events }: PlanCommit): boolean {
+    const { messages, to } = this.#segment
+    if (this.#comparison.came.length < to) return false
+    return events.some(isComparable) || this.#messages + messagesIn(changes) > messages
+  }
+
+  /** Whether it parks the plan, which something that is not on record has kept from it. */
+  #parksTooEarly({ changes, events }: PlanCommit): boolean {
+    const { came, expected } = this.#comparison
+    const count = events.filter(isComparable).reduce((sum, row) => sum + row.count, 0)
+    return changes.some(({ _tag }) => _tag === "Parked") && expected[came.length + count - 1]?.event !== "parked"
   }
 
   /** What its caller may use up, when the plan looks next. Numbers without an end are null in the record. */
@@ -40,16 +101,22 @@ export class ReplayedPlan {
     )
   }
 
-  /** Whose the effect of a call was when it was to be approved, or made. */
-  #claimOf(call: string | undefined): EffectClaim | undefined {
+  /** Whose the effect of a call was when it was to be approved, or made; undefined if the record does not say. */
+  #claimOf(call: string | undefined): Option.Option<EffectClaim> | undefined {
     const recorded = call === undefined ? undefined : this.#comparison.recordedIdOf(call)
     const isStarted = this.#comparison.came.some(
       ({ data, event }) => event === "task.started" && data["task_id"] === call
     )
     const before = isStarted ? "call" : "approval"
-    const { claim } = this.#recording.claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
+    const { claims } = this.#recording
+    const { claim } = claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
+    // A doubt would be on record. Here its own calls may have effects that another plan's had there.
+    if (claim === undefined) return before === "approval" && claims.length > 0 ? Option.none() : undefined
     // Its own calls have other ids here.
-    return claim && { ...claim, task_id: TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id) }
+    return Option.some({
+      ...claim,
+      task_id: TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id)
+    })
   }
 
   /** The model is told when an earlier call was made. */
@@ -89,17 +156,27 @@ export class ReplayedPlan {
         }),
       commit: (batch) =>
         Effect.gen({ self: this }, function* () {
-          const own = batch.find(({ inbox, plan_id }) => inbox?.closes === true && plan_id === this.#id)
-          if (own !== undefined && this.callers !== undefined) {
+          const own = batch.find(({ plan_id }) => plan_id === this.#id)
+          if (own !== undefined && this.#isBeyond(own)) return yield* Effect.never
+          if (own?.inbox?.closes === true && this.callers !== undefined) {
             const count = own.events.reduce((sum, row) => sum + row.count, 0)
             // They were heard before this was stored: now it is not, and the plan hears them.
             yield* this.callers.textsBefore(this.#comparison.came.length + count)
           }
+          if (own !== undefined && this.#parksTooEarly(own)) return new Map([[own.plan_id, "unread" as const]])
           const told = yield* store.commit(batch)
+          const how = own && told.get(own.plan_id)
+          if (own !== undefined && how !== "refused" && how !== "unread") this.#messages += messagesIn(own.changes)
           yield* this.#take(store)
+          this.#look()
           if (this.callers !== undefined) yield* this.callers.abort
           return told
         }),
+      // Who has ended the plan where the record says so could not go on with it.
+      takeOver: (...asked) =>
+        Effect.map(store.takeOver(...asked), (taken) =>
+          taken.map((abandoned) => ({ ...abandoned, deaths: this.#segment.endsOnly ? Infinity : 0 }))
+        ),
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
         const began = expected.findIndex(({ event }) => event === "plan")
@@ -110,7 +187,7 @@ export class ReplayedPlan {
           const known = this.#claimOf(call)
           return known === undefined
             ? Effect.map(store.claimOf(owner, key), Option.map(this.#asThen))
-            : Effect.succeedSome(known)
+            : Effect.succeed(known)
         }),
       spent: (owner, day) =>
         Effect.suspend(() => {
@@ -133,7 +210,7 @@ export class ReplayedPlan {
   }
 
   /** The stores of the run, in memory. */
-  layer(stores: typeof MemoryStore.layer) {
+  layer(stores: Layer.Layer<MemoryStore.Stores>) {
     const around = Layer.effectContext(
       Effect.gen({ self: this }, function* () {
         const inboxes = yield* InboxStore

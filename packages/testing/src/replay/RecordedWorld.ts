@@ -1,8 +1,3 @@
-import * as PeerErrors from "@bowline/domain/peer/PeerError"
-import * as ProviderErrors from "@bowline/domain/provider/ProviderError"
-import type { ProviderPart } from "@bowline/runtime/provider/Provider"
-import { Provider } from "@bowline/runtime/provider/Provider"
-import { Providers } from "@bowline/runtime/provider/Providers"
 import { type McpCall, McpClient, type McpConnection, type McpTool } from "@bowline/runtime/remote/McpClient"
 import {
   type Discovery,
@@ -11,165 +6,19 @@ import {
   type PeerEvent,
   type PeerResult
 } from "@bowline/runtime/remote/PeerClient"
+import type { PeerError } from "@bowline/domain/peer/PeerError"
 import type { Tool } from "@bowline/runtime/tool/LocalTools"
-import { Context, Effect, Layer, type Schema, Stream } from "effect"
+import { Context, Effect, Layer, type Schema } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import {
-  type PlanRecording,
-  type RecordedAttempt,
-  type RecordedCall,
-  type RecordedFrame,
-  written
-} from "./RecordFile.ts"
-
-type Fields = Readonly<Record<string, unknown>>
+import { isEnding } from "./RecordedEnd.ts"
+import { peerError, peerReason } from "./RecordedErrors.ts"
+import { isComparable, type Segment } from "./RecordedTakeovers.ts"
+import { type Fields, fieldsOf, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
 
 /** The call for which a fiber asks, by its id in this run. */
 export const CurrentCall = Context.Reference<string | undefined>("@bowline/testing/replay/CurrentCall", {
   defaultValue: () => undefined
 })
-
-export const fieldsOf = (value: unknown): Fields =>
-  typeof value === "object" && value !== null ? Object.fromEntries(Object.entries(value)) : {}
-
-/** Errors come back as what they were: their classes decide what may be tried again. */
-const reviving = (module: object) => {
-  const classes = new Map<string, new (fields: Fields) => object>()
-  for (const made of Object.values(module) as ReadonlyArray<unknown>) {
-    if (typeof made !== "function" || !/^[A-Z]/.test(made.name)) continue
-    const Made = written<new (fields: Fields) => object>(made)
-    const tag = fieldsOf(new Made({ message: "", reason: {} }))["_tag"]
-    if (typeof tag === "string") classes.set(tag, Made)
-  }
-  return (reason: Fields): object | undefined => {
-    const Made = classes.get(String(reason["_tag"]))
-    return Made && new Made(reason)
-  }
-}
-
-const providerReason = reviving(ProviderErrors)
-const peerReason = reviving(PeerErrors)
-
-const providerError = (failure: Fields) =>
-  new ProviderErrors.ProviderError({
-    reason: written(providerReason(failure) ?? new ProviderErrors.Unknown({ message: "" }))
-  })
-const peerError = (reason: Fields) =>
-  new PeerErrors.PeerError({ reason: written(peerReason(reason) ?? new PeerErrors.Protocol({ message: "" })) })
-
-/** The time of the run ends such an attempt by itself. */
-const byTime = new Set(["first_token_timeout", "idle_timeout", "attempt_timeout"])
-const deltas = new Set(["text.delta", "reasoning.delta"])
-/** What somebody says comes between the pieces of an answer. */
-const said = new Set(["inbox.accepted", "inbox.moved"])
-
-const isOf = ({ step, attempt }: { readonly step: number; readonly attempt: number }, { data }: RecordedFrame) => {
-  const fields = fieldsOf(data)
-  return fields["step"] === step && fields["attempt"] === attempt
-}
-
-/** The attempts in their order, with one behind them that was cut off before it was recorded, if there was one. */
-const attemptsOf = ({ attempts, frames }: PlanRecording): ReadonlyArray<RecordedAttempt> => {
-  const [last] = frames.filter(({ event }) => event === "step" || event === "retry" || deltas.has(event)).slice(-1)
-  const place = last && fieldsOf(last.data)
-  const cut = place && { step: Number(place["step"]), attempt: Number(place["attempt"]) }
-  const isKnown =
-    cut === undefined || attempts.some(({ attempt, step }) => attempt === cut.attempt && step === cut.step)
-  if (isKnown) return attempts
-  const prompt = { system: "", tools: "", messages: "", rest: "" }
-  const count = frames.filter((frame) => deltas.has(frame.event) && isOf(cut, frame)).length
-  return [...attempts, { type: "attempt", ...cut, model: "", credential: "", prompt, parts: [count] }]
-}
-
-/** What the end of a plan that is aborted tells, in front of the abort: what was open is ended, and what was said meanwhile is heard. */
-const ending = new Set("usage error done approval.resolved text.retract inbox.accepted inbox.moved".split(" "))
-
-const isEnding = ({ data, event }: RecordedFrame): boolean =>
-  ending.has(event) || (event === "task.finished" && fieldsOf(data)["state"] === "interrupted")
-
-/** In front of which frame somebody has aborted the plan, if so. A deadline that passes while nothing else happens needs nobody. */
-export const abortIn = ({ plan }: PlanRecording, { expected }: Comparison, isByTime: boolean): number | undefined => {
-  const reason = plan.error?.reason
-  if (reason === undefined || (reason === "deadline" && isByTime)) return undefined
-  const place = expected.findLastIndex((frame) => !isEnding(frame)) + 1
-  const open = expected.findIndex(({ event }, index) => index >= place && event === "task.finished")
-  const said = expected.findIndex(({ event }, index) => index >= place && event !== "inbox.accepted")
-  // A text that was heard while calls were open came before.
-  return open >= 0 ? said : place
-}
-
-/** The providers: each request gets what the next recorded attempt got. */
-const providersOf = (recording: PlanRecording, comparison: Comparison, isByTime: boolean) => {
-  const abort = abortIn(recording, comparison, isByTime)
-  const left = [...attemptsOf(recording)]
-  const { expected } = comparison
-  const stream = (attempt: RecordedAttempt): Stream.Stream<ProviderPart, ProviderErrors.ProviderError> => {
-    const own = expected.flatMap((frame, index) => (deltas.has(frame.event) && isOf(attempt, frame) ? [index] : []))
-    const announced = expected.findIndex(
-      (frame) => (frame.event === "step" || frame.event === "retry") && isOf(attempt, frame)
-    )
-    const behind = (own.at(-1) ?? announced) + 1
-    const end = expected.findIndex(({ event }, index) => index >= behind && !said.has(event))
-    let shown = 0
-    // The plan was over before it had the whole answer.
-    const isLost = abort !== undefined && attempt.step > 0 && end >= abort
-    const given = attempt.parts.filter(
-      (part) => !isLost || typeof part === "number" || (part._tag !== "Finished" && part._tag !== "ToolCall")
-    )
-    const pieces = given.map((part): Stream.Stream<ProviderPart> => {
-      if (typeof part !== "number") {
-        const isLate = part._tag === "Finished" || part._tag === "ToolCall" || part._tag === "UsageReported"
-        const wait = isLate && attempt.step > 0 ? comparison.before(own[shown] ?? end) : Effect.void
-        return Stream.fromEffect(Effect.as(wait, part))
-      }
-      const indexes = own.slice(shown, (shown += part))
-      return Stream.fromIterable(indexes).pipe(
-        Stream.mapEffect((index) =>
-          Effect.map(comparison.before(index), (): ProviderPart => {
-            const frame = expected[index]
-            const delta = written<string>(fieldsOf(frame?.data)["delta"])
-            return { _tag: frame?.event === "reasoning.delta" ? "ReasoningDelta" : "TextDelta", delta }
-          })
-        )
-      )
-    })
-    const parts = pieces.reduce((all, next) => Stream.concat(all, next), Stream.empty as Stream.Stream<ProviderPart>)
-    const failure = attempt.failure === undefined ? undefined : fieldsOf(attempt.failure)
-    if (failure !== undefined && !byTime.has(String(failure["_tag"]))) {
-      const wait = attempt.step > 0 ? comparison.before(end) : Effect.void
-      return Stream.concat(parts, Stream.fromEffect(Effect.andThen(wait, Effect.fail(providerError(failure)))))
-    }
-    const last = given.at(-1)
-    const isFinished = typeof last === "object" && last._tag === "Finished"
-    return isFinished ? parts : Stream.concat(parts, Stream.never)
-  }
-  const ask = (asked: unknown) =>
-    Stream.suspend(() => {
-      // Another plan may follow in the session.
-      if (comparison.isOver) return Stream.never
-      const next = left.shift()
-      if (next !== undefined) return stream(next)
-      // It was asking when it was aborted.
-      if (abort !== undefined) return Stream.never
-      comparison.differ("attempt", "no further request to a provider", asked)
-      return Stream.never
-    })
-  const credentials = new Map<string, number>()
-  for (const model of [recording.plan.model, ...recording.attempts.map(({ model }) => model)]) {
-    const name = model.slice(0, model.indexOf("/"))
-    credentials.set(name, Math.max(credentials.get(name) ?? 0, 1))
-  }
-  for (const { credential } of recording.attempts) {
-    const [, name = "", number = "1"] = /^(.*)-(\d+)$/.exec(credential) ?? []
-    if (credentials.has(name)) credentials.set(name, Math.max(credentials.get(name) ?? 0, Number(number)))
-  }
-  const adapters = Array.from(credentials).flatMap(([name, count]) =>
-    Array.from({ length: count }, () =>
-      Layer.succeed(Provider, { name, stream: ({ model }) => ask({ model: `${name}/${model}` }) })
-    )
-  )
-  return Providers.layer(adapters)
-}
 
 /** A question of a peer or a server, as readers saw it. */
 interface AskedOnRecord extends Fields {
@@ -241,6 +90,14 @@ const endOf = Effect.fnUntraced(function* (
   const artifact = own.findLast(({ event }) => event === "task.artifact")
   if (call === undefined || end === undefined) return yield* Effect.never
   const isByTime = call.state === "timed-out" && call.error?.code === "timeout"
+  if (call.state === "interrupted" && !showsArtifacts && artifact !== undefined) {
+    // It has given this, and nobody has stored its end.
+    yield* comparison.before(artifact.index)
+    return {
+      call: { ...call, state: "completed" as const, error: null, result: textIn(artifact.data, "content") },
+      verified
+    }
+  }
   if (call.state === "interrupted" || (isByTime && !isExpired)) return yield* Effect.never
   yield* comparison.before(showsArtifacts ? end.index : (artifact?.index ?? end.index))
   return { call, verified }
@@ -254,19 +111,23 @@ const errorOf = ({ error }: RecordedCall) => {
   return reason === undefined || error === null ? undefined : peerError({ ...reason, message: error.message })
 }
 
-/** What agents and servers have told, by `card` or `server` and their names. */
-const toldIn = ({ sources, texts }: PlanRecording): ReadonlyMap<string, Fields> => {
-  const told = new Map<string, Fields>()
-  for (const record of sources) {
-    for (const [name, source] of Object.entries(record.sources)) {
-      if (told.has(name)) continue
-      told.set(name, fieldsOf("told" in source ? source.told : JSON.parse(texts.get(source.digest) ?? "{}")))
-    }
-  }
-  return told
+/** What an agent or a server tells the process that asks now, by `card` or `server` and its name. */
+const toldBy = ({ frames, sources, texts }: PlanRecording, { came }: Comparison, name: string): Fields | undefined => {
+  const known = sources.filter((record) => record.sources[name] !== undefined)
+  const placeOf = (place: number) => frames.slice(0, place).filter(isComparable).length
+  const source = (known.find(({ place }) => placeOf(place) >= came.length) ?? known.at(-1))?.sources[name]
+  return source && fieldsOf("told" in source ? source.told : JSON.parse(texts.get(source.digest) ?? "{}"))
 }
 
 const lost = { _tag: "unreachable", message: "It is not on record what it has told" }
+
+/** Of a process that was gone, or whose plan was over, before it had begun anything: nobody has waited for what they tell. */
+const untold = ({ expected }: Comparison, { from, to }: Segment) => {
+  const hasBegun = expected
+    .slice(from, to)
+    .some((frame) => frame.event !== "session" && frame.event !== "woken" && !isEnding(frame))
+  return hasBegun ? Effect.fail(peerError(lost)) : Effect.never
+}
 
 /** What a peer has told, for this call, of an earlier one that may have had the same effect. */
 const toldOf = ({ claims }: PlanRecording, comparison: Comparison, current: string) => {
@@ -302,15 +163,16 @@ const askFor =
           ...(asked.isParked && { mark: String(asked["round"]) })
         })
 
-const peersOf = (recording: PlanRecording, comparison: Comparison) => {
-  const told = toldIn(recording)
-  return Layer.succeed(PeerClient, {
-    discover: ({ name }) => {
-      const card = told.get(`card ${name}`) ?? { error: lost }
-      return "error" in card
-        ? Effect.fail(peerError(fieldsOf(card["error"])))
-        : Effect.succeed(written<Discovery>(card))
-    },
+const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segment) =>
+  Layer.succeed(PeerClient, {
+    discover: ({ name }) =>
+      Effect.suspend(() => {
+        const card = toldBy(recording, comparison, `card ${name}`)
+        if (card === undefined) return untold(comparison, segment)
+        return "error" in card
+          ? Effect.fail(peerError(fieldsOf(card["error"])))
+          : Effect.succeed(written<Discovery>(card))
+      }),
     peers: Effect.succeed([]),
     cancel: () => Effect.void,
     call: ({ answer, taskId }, onEvent) =>
@@ -330,7 +192,6 @@ const peersOf = (recording: PlanRecording, comparison: Comparison) => {
         )
       })
   })
-}
 
 const parsed = (text: string): unknown => {
   try {
@@ -344,9 +205,11 @@ const parsed = (text: string): unknown => {
 export const connectionOf = (
   recording: PlanRecording,
   comparison: Comparison,
-  name: string
-): Effect.Effect<McpConnection, PeerErrors.PeerError> => {
-  const told = toldIn(recording).get(`server ${name}`) ?? { error: lost }
+  name: string,
+  segment: Segment
+): Effect.Effect<McpConnection, PeerError> => {
+  const told = toldBy(recording, comparison, `server ${name}`)
+  if (told === undefined) return untold(comparison, segment)
   if ("error" in told) return Effect.fail(peerError(fieldsOf(told["error"])))
   return Effect.succeed({
     description: typeof told["description"] === "string" ? told["description"] : null,
@@ -368,9 +231,9 @@ export const connectionOf = (
   })
 }
 
-const serversOf = (recording: PlanRecording, comparison: Comparison) =>
+const serversOf = (recording: PlanRecording, comparison: Comparison, segment: Segment) =>
   Layer.succeed(McpClient, {
-    connect: ({ name }) => connectionOf(recording, comparison, name),
+    connect: ({ name }) => Effect.suspend(() => connectionOf(recording, comparison, name, segment)),
     servers: Effect.succeed([])
   })
 
@@ -392,10 +255,6 @@ export const localTool = (recording: PlanRecording, comparison: Comparison, desc
       }))
   })
 
-/** All that surrounds the plan, out of its record. */
-export const layer = (recording: PlanRecording, comparison: Comparison, isByTime: boolean) =>
-  Layer.mergeAll(
-    providersOf(recording, comparison, isByTime),
-    peersOf(recording, comparison),
-    serversOf(recording, comparison)
-  )
+/** The agents and servers around the plan, out of its record. */
+export const layer = (recording: PlanRecording, comparison: Comparison, segment: Segment) =>
+  Layer.merge(peersOf(recording, comparison, segment), serversOf(recording, comparison, segment))

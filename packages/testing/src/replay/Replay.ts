@@ -2,10 +2,14 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { type QuestionPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
+import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
+import { isSame, type PromptDigest } from "@bowline/runtime/unstable/record/PromptDigest"
+import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
-import { Cause, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
 import { Loop } from "../simulation/process/Loop.ts"
 import { Process } from "../simulation/process/Process.ts"
 import * as RealWorld from "../simulation/process/RealWorld.ts"
@@ -18,8 +22,8 @@ import { fileObstacle, isUnsure, storeFiles } from "./RecordedFiles.ts"
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, listOf, withoutAuth } from "./RecordedGraph.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
-import { fieldsOf } from "./RecordedWorld.ts"
-import { type PlanRecording, read, written } from "./RecordFile.ts"
+import type { How } from "./RecordedEnd.ts"
+import { fieldsOf, type PlanRecording, read, written } from "./RecordFile.ts"
 
 export type { Answers, Difference, PlanRecording }
 export { read }
@@ -53,23 +57,22 @@ const obstacleOf = ({
   const [begin] = begins
   const end = frames.findLast(({ event }) => event === "final" || event === "error")
   if (plan.request === null) return "its request was not stored"
+  if (plan.error?.code === "storage") return "its store was away, and when is not on record"
   if (end === undefined) return "it is not over"
   if (begin === undefined) {
     const hasBegun = frames.some(({ event }) => event === "plan")
     return hasBegun ? `the version that has run it kept no record of it (exported by ${version})` : undefined
   }
   if (!texts.has(begin.environment)) return "the settings with which it ran are not in the record"
-  const woken = frames.filter(({ event }) => event === "woken").length
-  if (begins.length - 1 > woken) return "another process has taken it over in the middle"
   if (begin.summary !== undefined && begin.summary.priors.length + (begin.summary.text === null ? 0 : 1) > 1) {
     return "its session had several summaries"
   }
   const given = new Set(givens.map(({ entry, round }) => `${entry.task_id} ${round}`))
   const ended = new Map(calls.map(({ state, task_id }): [unknown, string] => [task_id, state]))
   const isLost = frames.some(({ data, event }) => {
-    const { kind, round, task_id } = fieldsOf(data)
+    const { data: schema, kind, round, task_id } = fieldsOf(data)
     if (event !== "waiting" || kind !== "answer" || given.has(`${String(task_id)} ${String(round)}`)) return false
-    return ended.get(task_id) !== "timed-out" && ended.get(task_id) !== "interrupted"
+    return schema !== undefined && ended.get(task_id) !== "timed-out" && ended.get(task_id) !== "interrupted"
   })
   if (isLost) return "what its peers or servers have asked was answered, and this version kept no answers"
   if (frames.some(({ data, event }) => event === "waiting" && fieldsOf(data)["kind"] === "account")) {
@@ -81,7 +84,6 @@ const obstacleOf = ({
   )
   const hasFirst = messages.some(({ message_id }) => message_id === begin.history?.first)
   if (begin.history !== null && !hasFirst) return "what stood in its session was reverted since then"
-  if (plan.error?.code === "interrupted") return "the process that ran it died"
   if (isOfOther && claims.length === 0)
     return "another plan had the effect of one of its calls, and this version kept no claims"
   return undefined
@@ -91,7 +93,7 @@ const obstacleOf = ({
 const hasOtherTools = ({ calls }: PlanRecording, { came, recorded, what }: Difference): boolean =>
   what === "prompt" &&
   calls.some(({ kind }) => kind === "client") &&
-  JSON.stringify({ ...fieldsOf(came), tools: "" }) === JSON.stringify({ ...fieldsOf(recorded), tools: "" })
+  isSame({ ...written<PromptDigest>(came), tools: "" }, { ...written<PromptDigest>(recorded), tools: "" })
 
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
@@ -138,7 +140,7 @@ const comparePrompts = Effect.fnUntraced(function* (recording: PlanRecording, co
   const attempts = rows.flatMap(recordsOf).filter((record) => record.type === "attempt")
   for (const [index, { prompt, step }] of attempts.entries()) {
     const recorded = recording.attempts[index]
-    if (recorded === undefined || JSON.stringify(recorded.prompt) === JSON.stringify(prompt)) continue
+    if (recorded === undefined || isSame(recorded.prompt, prompt)) continue
     const { difference } = comparison
     if (difference !== undefined && difference.step < step) return
     comparison.difference = { step, what: "prompt", recorded: recorded.prompt, came: prompt }
@@ -146,34 +148,40 @@ const comparePrompts = Effect.fnUntraced(function* (recording: PlanRecording, co
   }
 })
 
-/** Starts the plan again, and stays its reader until it is over, or is not the same. */
+/** Starts the plan again, or goes on with it as the next process, and stays its reader until it is over, is not the same, or its process is gone. */
 const run = Effect.fnUntraced(function* (
   recording: PlanRecording,
   comparison: Comparison,
   replayed: ReplayedPlan,
-  isByTime: boolean,
-  withUnsure: boolean
+  how: How
 ) {
   const streams = yield* PlanStreams
   const { caller } = recording.plan
-  yield* storeFiles(recording, withUnsure)
+  const { id, segment } = replayed
+  const plan_id = id ?? (yield* start(recording, replayed, how))
+  replayed.callers = yield* RecordedCallers.of(recording, comparison, plan_id, how, segment)
+  yield* Effect.forkScoped(replayed.callers.acts)
+  const reads = Effect.gen(function* () {
+    // It is parked in between, or runs elsewhere.
+    while (!comparison.isOver) yield* Stream.runDrain((yield* streams.read(caller, plan_id, 0)).frames)
+  })
+  yield* Effect.forkScoped(reads)
+  yield* Effect.raceFirst(comparison.over, replayed.left)
+  if (comparison.isOver) yield* comparePrompts(recording, comparison, plan_id)
+}, Effect.scoped)
+
+const start = Effect.fnUntraced(function* (recording: PlanRecording, replayed: ReplayedPlan, how: How) {
+  const streams = yield* PlanStreams
+  const { caller } = recording.plan
+  yield* storeFiles(recording, how.withUnsure)
   const told = toldTo(recording)
   const name = told === undefined ? yield* seed(recording) : undefined
   const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
   replayed.isNext = true
-  const reading = yield* streams.start({ caller, request, told })
-  const { plan_id } = reading
-  replayed.callers = yield* RecordedCallers.of(recording, comparison, plan_id, isByTime)
-  yield* Effect.forkScoped(replayed.callers.acts)
-  const reads = Effect.gen(function* () {
-    yield* Stream.runDrain(reading.frames)
-    // It is parked now, or runs again.
-    while (!comparison.isOver) yield* Stream.runDrain((yield* streams.read(caller, plan_id, 0)).frames)
-  })
-  yield* Effect.forkScoped(reads)
-  yield* comparison.over
-  yield* comparePrompts(recording, comparison, plan_id)
-}, Effect.scoped)
+  const { frames, plan_id } = yield* streams.start({ caller, request, told })
+  yield* Effect.forkScoped(Stream.runDrain(frames))
+  return plan_id
+})
 
 /** Loaded before a run: its first compaction would read it from the disk. */
 let tokenizer: Promise<unknown> | undefined
@@ -201,11 +209,7 @@ export const replay = async (
   recording: PlanRecording,
   { answers = {} }: { readonly answers?: Answers | undefined } = {}
 ): Promise<Replayed> => {
-  const isByTime = recording.plan.error?.reason === "deadline"
-  const first = await replayAlone(recording)
-  // A deadline that passes while something else happens ends the plan at an instant that only its frames tell.
-  const timed = isByTime && first._tag === "Different" ? await replayAlone(recording, false) : first
-  const replayed = timed._tag === "Different" && isUnsure(recording) ? await withoutUnsure(recording, timed) : timed
+  const replayed = await replayInWays(recording)
   if (replayed._tag === "Impossible") return replayed
   if (replayed._tag === "Different" && hasOtherTools(recording, replayed)) {
     return { _tag: "Impossible", why: "its client has given other tools with a result, and they are not in the record" }
@@ -215,48 +219,73 @@ export const replay = async (
   return { _tag: "Different", ...answered }
 }
 
-/** A plan that may have found files of its session deleted: if it is the same without them, it has. */
-const withoutUnsure = async (recording: PlanRecording, before: Replayed): Promise<Replayed> => {
-  const replayed = await replayAlone(recording, true, false)
-  return replayed._tag === "Same" ? replayed : before
+/** Runs it in each of the ways in which it may have gone until it is the same. */
+const replayInWays = async (recording: PlanRecording): Promise<Replayed> => {
+  const { reason } = recording.plan.error ?? {}
+  const usual: How = { isByTime: reason === "deadline", abortsLate: false, withUnsure: true }
+  const ways = [
+    usual,
+    // A deadline that passes while something else happens ends the plan at an instant that only its frames tell.
+    ...(usual.isByTime ? [{ ...usual, isByTime: false }] : []),
+    ...(reason === undefined ? [] : [{ ...usual, isByTime: false, abortsLate: true }]),
+    ...(isUnsure(recording) ? [{ ...usual, withUnsure: false }] : [])
+  ]
+  let first: Replayed | undefined
+  for (const how of ways) {
+    const replayed = await replayAlone(recording, how)
+    if (replayed._tag !== "Different") return replayed
+    first ??= replayed
+  }
+  return first ?? { _tag: "Same" }
 }
 
-const replayAlone = async (recording: PlanRecording, isByTime = true, withUnsure = true): Promise<Replayed> => {
+const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed> => {
   const why = obstacleOf(recording) ?? fileObstacle(recording)
   if (why !== undefined) return { _tag: "Impossible", why }
   await (tokenizer ??= Promise.all([
     import("gpt-tokenizer/bpeRanks/o200k_base"),
     import("gpt-tokenizer/encoding/o200k_base")
   ]))
-  const comparison = new Comparison(recording, isByTime)
+  const comparison = new Comparison(recording, how.isByTime)
   const random = new SeededRandom(recording.plan.plan_id)
   const loop = new Loop(random.of("order"))
-  const process = new Process("replay", loop, random.of("process"), () => undefined)
+  const replayed = new ReplayedPlan(recording, comparison)
   const misuse: Array<string> = []
-  let exit: Exit.Exit<void, unknown> | undefined
+  let stores: Context.Context<MemoryStore.Stores> | undefined
+  let before: ReplicaId | undefined
+  /** What the process does of the plan that has it as the next one. */
+  const ofProcess = Effect.gen(function* () {
+    const scope = Scope.makeUnsafe()
+    stores ??= yield* Layer.buildWithScope(MemoryStore.layer, scope)
+    if (before !== undefined) yield* Context.get(stores, LeaseStore).leave(before)
+    const graph = graphOf(recording, comparison, replayed, how, Layer.succeedContext(stores))
+    const context = yield* Layer.buildWithScope(graph, scope)
+    before = yield* Context.get(context, Plans).replica
+    yield* Effect.provideContext(run(recording, comparison, replayed, how), context)
+  })
   const restore = RealWorld.watch((what) => void misuse.push(what), loop)
   try {
-    const scope = Scope.makeUnsafe()
-    const whole = Effect.gen(function* () {
-      const replayed = new ReplayedPlan(recording, comparison)
-      const context = yield* Layer.buildWithScope(graphOf(recording, comparison, replayed, isByTime), scope)
-      yield* Effect.provideContext(run(recording, comparison, replayed, isByTime, withUnsure), context)
-    })
-    process.fork(
-      Effect.map(Effect.exit(whole), (ended) => {
-        exit = ended
-      })
-    )
-    await loop
-      .run(() => exit !== undefined)
-      .catch((error: unknown) => comparison.differ("nothing more", nextOf(comparison), String(error)))
-    process.kill()
+    for (const [index, segment] of comparison.segments.entries()) {
+      if (index > 0) replayed.leave(segment)
+      const process = new Process(`replay ${index}`, loop, random.of(`process ${index}`), () => undefined)
+      let exit: Exit.Exit<void, unknown> | undefined
+      process.fork(
+        Effect.map(Effect.exit(ofProcess), (ended) => {
+          exit = ended
+        })
+      )
+      await loop
+        .run(() => exit !== undefined)
+        .catch((error: unknown) => comparison.differ("nothing more", nextOf(comparison), String(error)))
+      process.kill()
+      if (exit !== undefined && Exit.isFailure(exit))
+        comparison.differ("start", "a plan that runs", Cause.pretty(exit.cause))
+      if (comparison.difference !== undefined) break
+    }
   } finally {
     restore()
   }
   if (misuse.length > 0) comparison.differ("outside", "nothing outside of the record", misuse)
-  if (exit !== undefined && Exit.isFailure(exit))
-    comparison.differ("start", "a plan that runs", Cause.pretty(exit.cause))
   const { difference } = comparison
   return difference === undefined ? { _tag: "Same" } : { _tag: "Different", ...difference }
 }

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util"
 import type { Difference } from "./Comparison.ts"
-import { fieldsOf } from "./RecordedWorld.ts"
-import type { PlanRecording, RecordedCall } from "./RecordFile.ts"
+import { fieldsOf, type PlanRecording, type RecordedCall } from "./RecordFile.ts"
 
 /** What an app's tools give now, by their names: a function of the arguments of a call. One that throws has failed. */
 export type Answers = Readonly<Record<string, (input: unknown) => unknown>>

@@ -1,0 +1,36 @@
+import type { Comparison } from "./Comparison.ts"
+import { fieldsOf, type PlanRecording, type RecordedFrame } from "./RecordFile.ts"
+
+/** What the end of a plan that is aborted tells, in front of the abort: what was open is ended, and what was said meanwhile is heard. */
+const ending = new Set("usage error done approval.resolved text.retract inbox.accepted inbox.moved".split(" "))
+
+export const isEnding = ({ data, event }: RecordedFrame): boolean =>
+  ending.has(event) ||
+  (event === "task.finished" && fieldsOf(data)["state"] === "interrupted") ||
+  // Only then it is woken.
+  (event === "woken" && fieldsOf(data)["because"] === "abort")
+
+/** What the record does not tell, and a plan can depend on: it is the same if it is so in one of the ways. */
+export interface How {
+  /** A deadline has passed while nothing else happened: nobody has to abort the plan. */
+  readonly isByTime: boolean
+  /** Who aborted it came when it had nothing left to do. */
+  readonly abortsLate: boolean
+  /** The files of its history, of which there are no bytes, were there. */
+  readonly withUnsure: boolean
+}
+
+/** In front of which frame somebody has aborted the plan, if so. A deadline that passes while nothing else happens needs nobody. */
+export const abortIn = (
+  { plan }: PlanRecording,
+  { expected }: Comparison,
+  { isByTime }: Pick<How, "isByTime">
+): number | undefined => {
+  const reason = plan.error?.reason
+  if (reason === undefined || (reason === "deadline" && isByTime)) return undefined
+  const place = expected.findLastIndex((frame) => !isEnding(frame)) + 1
+  const open = expected.findIndex(({ event }, index) => index >= place && event === "task.finished")
+  const said = expected.findIndex(({ event }, index) => index >= place && event !== "inbox.accepted")
+  // A text that was heard while calls were open came before.
+  return open >= 0 ? said : place
+}

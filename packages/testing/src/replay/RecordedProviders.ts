@@ -1,0 +1,144 @@
+import type * as ProviderErrors from "@bowline/domain/provider/ProviderError"
+import { type ProviderPart, Provider } from "@bowline/runtime/provider/Provider"
+import { Providers } from "@bowline/runtime/provider/Providers"
+import { Clock, Effect, Layer, Stream } from "effect"
+import type { Comparison } from "./Comparison.ts"
+import { abortIn, type How } from "./RecordedEnd.ts"
+import { providerError } from "./RecordedErrors.ts"
+import { ownMessages, type Segment } from "./RecordedTakeovers.ts"
+import { fieldsOf, type PlanRecording, type RecordedAttempt, type RecordedFrame, written } from "./RecordFile.ts"
+
+/** The time of the run ends such an attempt by itself. */
+const byTime = new Set(["first_token_timeout", "idle_timeout", "attempt_timeout"])
+const deltas = new Set(["text.delta", "reasoning.delta"])
+/** What somebody says comes between the pieces of an answer. */
+const said = new Set(["inbox.accepted", "inbox.moved"])
+
+const isOf = ({ step, attempt }: { readonly step: number; readonly attempt: number }, { data }: RecordedFrame) => {
+  const fields = fieldsOf(data)
+  return fields["step"] === step && fields["attempt"] === attempt
+}
+
+/** The answer of an attempt that is in the history, though the process was gone before its record was stored. */
+const keptAnswer = (recording: PlanRecording, frames: ReadonlyArray<RecordedFrame>, { messages }: Segment) => {
+  const last = ownMessages(recording)[messages - 1]
+  const calls =
+    last?.role === "assistant" ? last.parts.flatMap((part) => (part.type === "tool_call" ? [part] : [])) : []
+  const hasBegun = frames.some(({ data }) => calls.some(({ task_id }) => task_id === fieldsOf(data)["task_id"]))
+  if (calls.length === 0 || hasBegun) return []
+  const parts = calls.map(({ input, raw_input, tool }, call): ProviderPart => {
+    return { _tag: "ToolCall", call, id: "", name: tool, arguments: raw_input ?? JSON.stringify(input) }
+  })
+  return [...parts, { _tag: "Finished", reason: "tool_calls", inferred: false } as const]
+}
+
+/** The attempts of one process in their order, with one behind them that was cut off before it was recorded, if there was one. */
+const attemptsOf = (
+  recording: PlanRecording,
+  { expected }: Comparison,
+  segment: Segment
+): ReadonlyArray<RecordedAttempt> => {
+  const attempts = recording.attempts.slice(segment.attempts.from, segment.attempts.to)
+  const frames = expected.slice(segment.from, segment.to)
+  const last = frames.findLast(({ event }) => event === "step" || event === "retry" || deltas.has(event))
+  const place = last && fieldsOf(last.data)
+  const cut = place && { step: Number(place["step"]), attempt: Number(place["attempt"]) }
+  const isKnown =
+    cut === undefined || attempts.some(({ attempt, step }) => attempt === cut.attempt && step === cut.step)
+  if (isKnown) return attempts
+  const prompt = { system: "", tools: "", messages: "", rest: "" }
+  const count = frames.filter((frame) => deltas.has(frame.event) && isOf(cut, frame)).length
+  const parts = [...(count > 0 ? [count] : []), ...keptAnswer(recording, expected.slice(0, segment.to), segment)]
+  return [...attempts, { type: "attempt", ...cut, model: "", credential: "", prompt, parts: written(parts) }]
+}
+
+const deadlineOf = (frames: ReadonlyArray<{ readonly data: unknown }>): number =>
+  Math.max(
+    ...frames
+      .map(({ data }) => fieldsOf(data)["deadline_at"])
+      .map((at) => (typeof at === "string" ? Date.parse(at) : 0))
+  )
+
+/** Waits until as little time is left to the plan as there was in front of this frame: what does not fit into that is not tried again. */
+const untilLeft = ({ came, expected }: Comparison, end: number): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const left = deadlineOf(expected.slice(0, end)) - Date.parse(expected[end]?.at ?? "")
+    const wait = deadlineOf(came) - now - left
+    return wait > 0 ? Effect.sleep(wait) : Effect.void
+  })
+
+/** The providers: each request gets what the next recorded attempt got. */
+export const layer = (recording: PlanRecording, comparison: Comparison, how: How, segment: Segment) => {
+  const abort = abortIn(recording, comparison, how)
+  const left = [...attemptsOf(recording, comparison, segment)]
+  const { expected } = comparison
+  const stream = (attempt: RecordedAttempt): Stream.Stream<ProviderPart, ProviderErrors.ProviderError> => {
+    const own = expected.flatMap((frame, index) => (deltas.has(frame.event) && isOf(attempt, frame) ? [index] : []))
+    const announced = expected.findIndex(
+      (frame) => (frame.event === "step" || frame.event === "retry") && isOf(attempt, frame)
+    )
+    const behind = (own.at(-1) ?? announced) + 1
+    const next = expected.findIndex(({ event }, index) => index >= behind && !said.has(event))
+    const end = Math.min(next, segment.to)
+    let shown = 0
+    // The plan was over before it had the whole answer.
+    const isLost = abort !== undefined && attempt.step > 0 && end >= abort
+    const given = attempt.parts.filter(
+      (part) => !isLost || typeof part === "number" || (part._tag !== "Finished" && part._tag !== "ToolCall")
+    )
+    const pieces = given.map((part): Stream.Stream<ProviderPart> => {
+      if (typeof part !== "number") {
+        const isLate = part._tag === "Finished" || part._tag === "ToolCall" || part._tag === "UsageReported"
+        const wait = isLate && attempt.step > 0 ? comparison.before(own[shown] ?? end) : Effect.void
+        return Stream.fromEffect(Effect.as(wait, part))
+      }
+      const indexes = own.slice(shown, (shown += part))
+      return Stream.fromIterable(indexes).pipe(
+        Stream.mapEffect((index) =>
+          Effect.map(comparison.before(index), (): ProviderPart => {
+            const frame = expected[index]
+            const delta = written<string>(fieldsOf(frame?.data)["delta"])
+            return { _tag: frame?.event === "reasoning.delta" ? "ReasoningDelta" : "TextDelta", delta }
+          })
+        )
+      )
+    })
+    const parts = pieces.reduce((all, next) => Stream.concat(all, next), Stream.empty as Stream.Stream<ProviderPart>)
+    const failure = attempt.failure === undefined ? undefined : fieldsOf(attempt.failure)
+    if (failure !== undefined && !byTime.has(String(failure["_tag"]))) {
+      const wait = attempt.step > 0 ? comparison.before(end) : Effect.void
+      const isLast = expected[end]?.event === "error"
+      const late = isLast ? Effect.andThen(wait, untilLeft(comparison, end)) : wait
+      return Stream.concat(parts, Stream.fromEffect(Effect.andThen(late, Effect.fail(providerError(failure)))))
+    }
+    const last = given.at(-1)
+    const isFinished = typeof last === "object" && last._tag === "Finished"
+    return isFinished ? parts : Stream.concat(parts, Stream.never)
+  }
+  const ask = (asked: unknown) =>
+    Stream.suspend(() => {
+      // Another plan may follow in the session.
+      if (comparison.isOver) return Stream.never
+      const next = left.shift()
+      if (next !== undefined) return stream(next)
+      // It was asking when it was aborted, or when its process left it.
+      if (abort !== undefined || segment.to < Infinity) return Stream.never
+      comparison.differ("attempt", "no further request to a provider", asked)
+      return Stream.never
+    })
+  const credentials = new Map<string, number>()
+  for (const model of [recording.plan.model, ...recording.attempts.map(({ model }) => model)]) {
+    const name = model.slice(0, model.indexOf("/"))
+    credentials.set(name, Math.max(credentials.get(name) ?? 0, 1))
+  }
+  for (const { credential } of recording.attempts) {
+    const [, name = "", number = "1"] = /^(.*)-(\d+)$/.exec(credential) ?? []
+    if (credentials.has(name)) credentials.set(name, Math.max(credentials.get(name) ?? 0, Number(number)))
+  }
+  const adapters = Array.from(credentials).flatMap(([name, count]) =>
+    Array.from({ length: count }, () =>
+      Layer.succeed(Provider, { name, stream: ({ model }) => ask({ model: `${name}/${model}` }) })
+    )
+  )
+  return Providers.layer(adapters)
+}
