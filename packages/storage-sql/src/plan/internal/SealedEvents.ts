@@ -2,93 +2,67 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { type EventRow, pageOf } from "@bowline/runtime/unstable/store/EventRow"
-import { Option, Predicate, Schema } from "effect"
+import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { zstdCompressSync, zstdDecompressSync } from "node:zlib"
+import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib"
+import { dictionary } from "./BlockDictionary.ts"
+import { Numbers, toBytes } from "./BlockNumbers.ts"
+import { putTogether, takeApart } from "./BlockPieces.ts"
+import * as FirstBlocks from "./FirstBlocks.ts"
 
-/** How a sealed plan is written: the zstd of what `pack` puts together, for each of its blocks. Another way gets another name. */
-export const codec = "zstd-1"
+/** How sealed plans are written: each of their blocks is what `pack` makes of its rows. Another way gets another name, and another first byte of a block. */
+export const codec = "zstd-2"
 
+/** Longer blocks have little in common with others. Shorter ones are searched better, which takes them no longer. */
+const longBlock = 32_768
+const [short, long] = [2, 3]
 /** The names of events that a later version has written pass as they do unsealed. */
-const EventName = Schema.declare((name): name is PlanEvent["event"] => Predicate.isString(name))
+const isEventName = (name: string | undefined): name is PlanEvent["event"] => name !== undefined
+
+/** A text in JSON in which texts that are JSON themselves stand as what they say: so they repeat what others say. */
+const unfold = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(unfold)
+  if (typeof value === "object" && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, unfold(one)]))
+  }
+  if (typeof value !== "string" || !value.startsWith("{")) return value
+  const inner = parse(value)
+  return inner !== undefined && JSON.stringify(inner) === value ? { [folded]: inner } : value
+}
+
+/** What stands in front of a text that is unfolded. */
+const folded = "$"
+
+const fold = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(fold)
+  if (typeof value !== "object" || value === null) return value
+  const [[name, inner] = [], ...others] = Object.entries(value)
+  if (name === folded && others.length === 0) return JSON.stringify(inner)
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, fold(one)]))
+}
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A record as it is written; undefined if it could not be put together again byte for byte. */
+const unfolded = (record: string): string | undefined => {
+  const told = JSON.stringify(unfold(parse(record)))
+  return told !== undefined && JSON.stringify(fold(JSON.parse(told))) === record ? told : undefined
+}
+
+/** What follows from the texts of rows, one behind the other. */
+const shapeOf = (texts: ReadonlyArray<string>) => ({ lengths: texts.map(({ length }) => length), text: texts.join("") })
 
 /**
- * The texts of rows of events, column by column. The pieces of text and reasoning are taken out of the payloads of the rows that are told, and stand one
- * behind the other in `text`. So they compress like prose, and the last event repeats the whole answer for a few bytes.
- */
-const Texts = Schema.fromJsonString(
-  Schema.Struct({
-    event: Schema.Array(EventName),
-    payload: Schema.Array(Schema.String),
-    text: Schema.String,
-    // What an earlier version has sealed has none. That version reads a block without looking at it.
-    record: Schema.optionalKey(Schema.Array(Schema.NullOr(Schema.String)))
-  })
-)
-const decodeTexts = Schema.decodeUnknownSync(Texts)
-
-/** Integers in as few bytes as they need, 7 bits in each; those below 0 are the odd ones. */
-const toBytes = (numbers: ReadonlyArray<number>): Buffer => {
-  const bytes: Array<number> = []
-  for (const number of numbers) {
-    let rest = number < 0 ? -2 * number - 1 : 2 * number
-    for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push(128 + (rest % 128))
-    bytes.push(rest)
-  }
-  return Buffer.from(bytes)
-}
-
-/** Reads such integers from the first byte on. */
-class Numbers {
-  readonly #bytes: Buffer
-  at = 0
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes
-  }
-
-  next(): number {
-    let [number, scale] = [0, 1]
-    for (;;) {
-      const byte = this.#bytes.readUInt8(this.at++)
-      number += (byte % 128) * scale
-      if (byte < 128) return number % 2 === 0 ? number / 2 : -(number + 1) / 2
-      scale *= 128
-    }
-  }
-
-  take(count: number): ReadonlyArray<number> {
-    return Array.from({ length: count }, () => this.next())
-  }
-}
-
-/** A piece of text or reasoning, or a run of them. */
-const Told = Schema.fromJsonString(
-  Schema.Struct({
-    step: Schema.Int,
-    attempt: Schema.Int,
-    delta: Schema.optionalKey(Schema.String),
-    deltas: Schema.optionalKey(Schema.Array(Schema.String))
-  })
-)
-const decodeTold = Schema.decodeUnknownOption(Told)
-
-/** The payload of a row without its pieces of text, and those; undefined if it has none, or could not be put together again byte for byte. */
-const takeApart = ({ count, event, payload }: EventRow) => {
-  const told = event === "text.delta" || event === "reasoning.delta" ? decodeTold(payload) : Option.none()
-  if (Option.isNone(told)) return undefined
-  const { attempt, delta, deltas, step } = told.value
-  const pieces = delta === undefined ? (deltas ?? []) : [delta]
-  const rest = JSON.stringify({ step, attempt })
-  return pieces.length === count && putTogether(rest, pieces) === payload ? { rest, pieces } : undefined
-}
-
-const putTogether = (rest: string, pieces: ReadonlyArray<string>): string =>
-  `${rest.slice(0, -1)},${pieces.length === 1 ? `"delta":${JSON.stringify(pieces[0])}` : `"deltas":${JSON.stringify(pieces)}`}}`
-
-/**
- * The block of rows that follow one another: their numbers column by column, and then their texts. A row is told by its differences to the one before: to
- * the seq behind that, and to its time. It takes half a millisecond for 300 rows, and a few for the largest block.
+ * The block of rows that follow one another: their numbers column by column, and then their texts, one behind the other. A row is told by its differences to
+ * the one before: to the seq behind that, and to its time. The pieces of text and reasoning are taken out of the payloads of the rows that are told. So they
+ * compress like prose, and the last event repeats the whole answer for a few bytes. What all plans have in common is in the dictionary. It takes half a
+ * millisecond for 300 rows, and a few for the largest block.
  */
 export const pack = (rows: ReadonlyArray<EventRow>): Buffer => {
   let [next, time] = [0, 0]
@@ -100,47 +74,69 @@ export const pack = (rows: ReadonlyArray<EventRow>): Buffer => {
   })
   const parts = rows.map(takeApart)
   const pieces = parts.flatMap((part) => part?.pieces ?? [])
+  const names = Array.from(new Set(rows.map(({ event }) => event)))
+  const records = rows.map(({ record }) => record && (unfolded(record) ?? record))
+  const kinds = rows.map(({ record }) => (record === undefined ? 0 : unfolded(record) === undefined ? 1 : 2))
+  const texts = shapeOf(rows.flatMap(({ payload }, index) => [records[index] ?? "", parts[index]?.rest ?? payload]))
   const numbers = [
     rows.length,
     ...places.map(({ gap }) => gap),
     ...places.map(({ ms }) => ms),
     ...rows.map(({ count }) => count),
     ...parts.map((part) => (part === undefined ? 0 : 1)),
+    ...rows.map(({ event }) => names.indexOf(event)),
+    ...kinds,
+    ...texts.lengths,
     ...pieces.map(({ length }) => length)
   ]
-  const texts: typeof Texts.Type = {
-    event: rows.map(({ event }) => event),
-    payload: rows.map(({ payload }, index) => parts[index]?.rest ?? payload),
-    text: pieces.join(""),
-    ...(rows.some(({ record }) => record !== undefined) && { record: rows.map(({ record = null }) => record) })
-  }
-  return zstdCompressSync(Buffer.concat([toBytes(numbers), Buffer.from(JSON.stringify(texts))]))
+  // A piece may end in the middle of a character, and the last one may not have its other half.
+  const told = JSON.stringify([names, pieces.join("")])
+  const block = Buffer.concat([toBytes([...numbers, told.length]), Buffer.from(told + texts.text)])
+  return block.length < longBlock
+    ? Buffer.concat([
+        Buffer.of(short),
+        zstdCompressSync(block, { dictionary, params: { [constants.ZSTD_c_compressionLevel]: 9 } })
+      ])
+    : Buffer.concat([Buffer.of(long), zstdCompressSync(block)])
 }
+
+const decodeTexts = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Tuple([Schema.Array(Schema.String), Schema.String]))
+)
 
 /** The rows of a block. */
 export const unpack = (packed: Uint8Array): ReadonlyArray<EventRow> => {
-  const block = zstdDecompressSync(packed)
+  if (packed[0] !== short && packed[0] !== long) return FirstBlocks.unpack(packed)
+  const block = zstdDecompressSync(packed.subarray(1), packed[0] === short ? { dictionary } : {})
   const numbers = new Numbers(block)
   const length = numbers.next()
-  const [gap, ms, count, told] = [
-    numbers.take(length),
-    numbers.take(length),
-    numbers.take(length),
-    numbers.take(length)
-  ]
+  const take = () => numbers.take(length)
+  const [gap, ms, count, told, name, kind] = [take(), take(), take(), take(), take(), take()]
+  const sizes = numbers.take(2 * length)
   const lengths = numbers.take(count.reduce((sum, counted, index) => sum + counted * (told[index] ?? 0), 0))
-  const { event, payload, record = [], text } = decodeTexts(block.toString("utf8", numbers.at))
-  let [next, time, piece, at] = [0, 0, 0, 0]
-  const nextPiece = () => text.slice(at, (at += lengths[piece++] ?? 0))
-  return event.map((name, index): EventRow => {
-    const [seq, counted, rest] = [next + (gap[index] ?? 0), count[index] ?? 1, payload[index] ?? ""]
+  const width = numbers.next()
+  const rest = block.toString("utf8", numbers.at)
+  const [names, text] = decodeTexts(rest.slice(0, width))
+  const nextText = reader(rest, sizes, width)
+  const nextPiece = reader(text, lengths)
+  let [next, time] = [0, 0]
+  return gap.map((far, index): EventRow => {
+    const [seq, counted, event] = [next + far, count[index] ?? 1, names[name[index] ?? 0]]
     next = seq + counted
     time += ms[index] ?? 0
-    const whole = told[index] === 1 ? putTogether(rest, Array.from({ length: counted }, nextPiece)) : rest
-    const recorded = record[index] ?? null
-    const row = { seq, at: fromMillis(time), count: counted, event: name, payload: whole }
-    return recorded === null ? row : { ...row, record: recorded }
+    const [record, payload] = [nextText(), nextText()]
+    const whole = told[index] === 1 ? putTogether(payload, Array.from({ length: counted }, nextPiece)) : payload
+    if (!isEventName(event)) throw new Error("Expected the name of an event")
+    const row = { seq, at: fromMillis(time), count: counted, event, payload: whole }
+    if (kind[index] === 0) return row
+    return { ...row, record: kind[index] === 1 ? record : JSON.stringify(fold(JSON.parse(record))) }
   })
+}
+
+/** Reads one text after the other of those that stand there with these lengths. */
+const reader = (text: string, lengths: ReadonlyArray<number>, from = 0) => {
+  let [index, at] = [0, from]
+  return () => text.slice(at, (at += lengths[index++] ?? 0))
 }
 
 /**
