@@ -16,8 +16,8 @@ export interface How {
   readonly isByTime: boolean
   /** Who aborted it came when it had nothing left to do. */
   readonly abortsLate: boolean
-  /** The files of its history, of which there are no bytes, were there. */
-  readonly withUnsure: boolean
+  /** These files of its history, of which there are no bytes, were deleted before it. */
+  readonly away: ReadonlySet<string>
 }
 
 /** In front of which frame somebody has aborted the plan, if so. A deadline that passes while nothing else happens needs nobody. */

@@ -18,7 +18,7 @@ import * as Given from "../store/Given.ts"
 import { Comparison, type Difference } from "./Comparison.ts"
 import { type Answers, differenceIn } from "./ToolAnswers.ts"
 import { RecordedCallers } from "./RecordedCallers.ts"
-import { fileObstacle, isUnsure, storeFiles } from "./RecordedFiles.ts"
+import { deletions, fileObstacle, storeFiles, unsureObstacle } from "./RecordedFiles.ts"
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, listOf, withoutAuth } from "./RecordedGraph.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
@@ -173,7 +173,7 @@ const run = Effect.fnUntraced(function* (
 const start = Effect.fnUntraced(function* (recording: PlanRecording, replayed: ReplayedPlan, how: How) {
   const streams = yield* PlanStreams
   const { caller } = recording.plan
-  yield* storeFiles(recording, how.withUnsure)
+  yield* storeFiles(recording, how.away)
   const told = toldTo(recording)
   const name = told === undefined ? yield* seed(recording) : undefined
   const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
@@ -222,13 +222,14 @@ export const replay = async (
 /** Runs it in each of the ways in which it may have gone until it is the same. */
 const replayInWays = async (recording: PlanRecording): Promise<Replayed> => {
   const { reason } = recording.plan.error ?? {}
-  const usual: How = { isByTime: reason === "deadline", abortsLate: false, withUnsure: true }
+  const usual: How = { isByTime: reason === "deadline", abortsLate: false, away: new Set() }
   const ways = [
     usual,
     // A deadline that passes while something else happens ends the plan at an instant that only its frames tell.
     ...(usual.isByTime ? [{ ...usual, isByTime: false }] : []),
     ...(reason === undefined ? [] : [{ ...usual, isByTime: false, abortsLate: true }]),
-    ...(isUnsure(recording) ? [{ ...usual, withUnsure: false }] : [])
+    // It may have found files of its session deleted.
+    ...deletions(recording).map((away) => ({ ...usual, away }))
   ]
   let first: Replayed | undefined
   for (const how of ways) {
@@ -236,6 +237,8 @@ const replayInWays = async (recording: PlanRecording): Promise<Replayed> => {
     if (replayed._tag !== "Different") return replayed
     first ??= replayed
   }
+  const why = first?._tag === "Different" && first.what === "prompt" ? unsureObstacle(recording) : undefined
+  if (why !== undefined) return { _tag: "Impossible", why }
   return first ?? { _tag: "Same" }
 }
 

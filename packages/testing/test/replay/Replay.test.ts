@@ -57,8 +57,8 @@ interface Kind {
   readonly before?: string
   /** The question has this file. */
   readonly file?: string
-  /** The question before has this file, which is deleted then. */
-  readonly gone?: string
+  /** The question before has these files, of which the first is deleted then. */
+  readonly gone?: ReadonlyArray<string>
   /** The plan is a fork of the one that is asked, from this step on. */
   readonly fork?: { readonly step: number; readonly tools: ForkTools }
 }
@@ -149,7 +149,13 @@ const kinds: Readonly<Record<string, Kind>> = {
     script: (asked) => [say(`You asked ${question(asked)}`)],
     asked: { question: "And then?", session_id: "s" },
     before: "What is this?",
-    gone: "A bowline is a knot."
+    gone: ["A bowline is a knot."]
+  },
+  "goes on in a session of which one of two files was deleted": {
+    script: (asked) => [say(`You asked ${question(asked)}`)],
+    asked: { question: "And then?", session_id: "s" },
+    before: "What are these?",
+    gone: ["A bowline is a knot.", "A hitch is another one."]
   },
   "is a fork whose calls get what was recorded": {
     script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
@@ -227,14 +233,17 @@ const readFork = Effect.fnUntraced(function* (first: PlanId, { fork, ...kind }: 
   return yield* hearing(yield* (yield* PlanStreams).start({ caller: anonymous, ...forked }), kind)
 })
 
-/** A question with a file that its caller has uploaded. */
-const withFile = Effect.fnUntraced(function* (text: string, content: string) {
-  const { file } = yield* (yield* Files).upload({
-    caller: anonymous,
-    said: () => ({ name: "knot.txt", type: "text/plain" }),
-    content: Stream.succeed(Buffer.from(content))
-  })
-  return { question_parts: [{ type: "text", text }, referenceOf(file)] }
+/** A question with files that its caller has uploaded. */
+const withFiles = Effect.fnUntraced(function* (text: string, contents: ReadonlyArray<string>) {
+  const files = yield* Files
+  const stored = yield* Effect.forEach(contents, (content) =>
+    files.upload({
+      caller: anonymous,
+      said: () => ({ name: "knot.txt", type: "text/plain" }),
+      content: Stream.succeed(Buffer.from(content))
+    })
+  )
+  return { question_parts: [{ type: "text" as const, text }, ...stored.map(({ file }) => referenceOf(file))] }
 })
 
 /** Runs a plan of this kind, and gives its record as it is exported. */
@@ -242,12 +251,12 @@ const recorded = Effect.fnUntraced(function* (kind: Kind) {
   const { asked, before, config = {}, script } = kind
   return yield* Effect.gen(function* () {
     if (before !== undefined) {
-      const parts = kind.gone === undefined ? undefined : yield* withFile(before, kind.gone)
+      const parts = kind.gone === undefined ? undefined : yield* withFiles(before, kind.gone)
       yield* Effect.orDie(running(post({ question: before, session_id: "s", ...parts })))
       const [, file] = parts?.question_parts ?? []
       if (file !== undefined && "file_id" in file) yield* (yield* FileStore).delete(anonymous, file.file_id)
     }
-    const parts = kind.file === undefined ? {} : yield* withFile(asked.question, kind.file)
+    const parts = kind.file === undefined ? {} : yield* withFiles(asked.question, [kind.file])
     const first = yield* running(post({ ...asked, ...parts }, kind.fork === undefined ? kind : {}))
     const plan = kind.fork === undefined ? first : yield* running(readFork(first, kind))
     const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
@@ -374,6 +383,16 @@ describe("a plan that is run again", () => {
       assert.deepStrictEqual(yield* replayed({ ...recording, files: [file] }), { _tag: "Same" })
       const other = yield* replayed({ ...recording, files: [{ ...file, data: "AAAA" }] })
       assert.strictEqual(other._tag, "Impossible")
+    })
+  )
+
+  it.effect("is refused where nobody can know which of many files were deleted before it", () =>
+    Effect.gen(function* () {
+      const gone = Array.from({ length: 5 }, (_, index) => `Knot ${index}`)
+      const recording = yield* recorded({ ...kindOf("goes on in a session of which a file was deleted"), gone })
+      const unknown = yield* replayed(recording)
+      assert(unknown._tag === "Impossible")
+      assert.match(unknown.why, /knot\.txt.*export it with --files/)
     })
   )
 
