@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { fileNote, fileText, isImage, isImageType, isPdf } from "../provider/FileText.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
 import type { Entry } from "../provider/LegalHistory.ts"
+import { isOpenAi, ofImage, ofPages, pagesIn } from "./FileTokens.ts"
 
 /** Counts the tokens of a text, for a model. */
 export interface CountTokens {
@@ -11,13 +12,10 @@ export interface CountTokens {
   readonly model?: string
 }
 
-/** OpenAI's models with the tokenizer that is used here, o200k. */
-const exact = /(^|[/:])(gpt-(4o|4\.1|4\.5|[5-9]|oss)|chatgpt|o\d)/
-
 /** The number of a model's tokens for one token of o200k, at most. Decision 0017 says where the numbers come from. */
 export const allowance = (model: string): number => {
   const name = model.toLowerCase()
-  if (exact.test(name)) return 1
+  if (isOpenAi(name)) return 1
   return name.includes("claude") ? 1.6 : 1.3
 }
 
@@ -119,17 +117,6 @@ export const atMost = (model: string): CountTokens =>
 /** Tokens around a message, a call or a result. */
 const frame = 8
 
-/** Tokens that most models count for an image of usual size. */
-const image = 1_600
-
-/**
- * A model reads a PDF's page as text and as an image, of A4 that is as large as Anthropic takes it. Anthropic says that a page has 1,500 to 3,000 tokens of text: with its image this is within 20 % of
- * both. OpenAI says no more than that it does the same; Google counts the image alone, which is less. A page seldom has fewer bytes than this.
- */
-const page = { text: 2_100, width: 1_109, height: 1_568, bytes: 30_000 }
-
-const ofPages = (model: string, pages: number): number => pages * (page.text + ofImage(model, page.width, page.height))
-
 /** Texts to count, and tokens to add to them. */
 interface Countable {
   readonly texts: ReadonlyArray<string>
@@ -139,41 +126,11 @@ interface Countable {
 const total = (count: CountTokens, { texts, tokens }: Countable): number =>
   texts.reduce((sum, text) => sum + count(text), tokens)
 
-/** What Anthropic counts: an image has at most 1,568 pixels a side, and some 1.15 million together. */
-const byArea = (width: number, height: number): number => {
-  const scale = Math.min(1, 1_568 / Math.max(width, height), Math.sqrt(1_200_000 / (width * height)))
-  return Math.ceil((width * scale * height * scale) / 750)
-}
-
-/** What OpenAI's smaller models count: patches of 32 pixels, at most 1,536 of them. */
-const byPatches = (width: number, height: number, factor: number): number =>
-  Math.ceil(Math.min(1_536, Math.ceil(width / 32) * Math.ceil(height / 32)) * factor)
-
-/** What OpenAI's other models count: tiles of 512 pixels, of an image whose shorter side has 768 at most. */
-const byTiles = (width: number, height: number, base: number, tile: number): number => {
-  const whole = Math.min(1, 2_048 / Math.max(width, height))
-  const scale = whole * Math.min(1, 768 / (Math.min(width, height) * whole))
-  return base + tile * Math.ceil((width * scale) / 512) * Math.ceil((height * scale) / 512)
-}
-
-/** Tokens of an image of this size, as the provider of the model counts them; without a size those of a usual image. */
-export const ofImage = (model: string, width: number | null, height: number | null): number => {
-  if (width === null || height === null) return image
-  const name = model.toLowerCase()
-  if (/gpt-(4\.1|5)-nano/.test(name)) return byPatches(width, height, 2.46)
-  if (/gpt-(4\.1|5)-mini/.test(name)) return byPatches(width, height, 1.62)
-  if (/o4-mini/.test(name)) return byPatches(width, height, 1.72)
-  if (/gpt-5/.test(name)) return byTiles(width, height, 70, 140)
-  if (/gpt-4o-mini/.test(name)) return byTiles(width, height, 2_833, 5_667)
-  if (/(^|[/:])o[134]/.test(name)) return byTiles(width, height, 75, 150)
-  return exact.test(name) ? byTiles(width, height, 85, 170) : byArea(width, height)
-}
-
 /** Of a stored file only its size is known here. A text has rather more bytes for each token. */
 const inReference = (file: FileReference, model: string): Countable => {
   if (isImageType(file.media_type)) return { texts: [], tokens: ofImage(model, file.width, file.height) }
   if (file.media_type === "application/pdf") {
-    return { texts: [], tokens: ofPages(model, file.pages || Math.ceil(file.bytes / page.bytes)) }
+    return { texts: [], tokens: ofPages(model, file.pages || pagesIn(file.bytes), allowance(model)) }
   }
   return {
     texts: [fileNote(file)],
@@ -183,10 +140,9 @@ const inReference = (file: FileReference, model: string): Countable => {
 
 const inFile = (file: FilePart, model: string): Countable => {
   if ("file_id" in file) return inReference(file, model)
-  if (isImage(file)) return { texts: [], tokens: image }
-  const bytes = "data" in file ? file.data.length * 0.75 : page.bytes
+  if (isImage(file)) return { texts: [], tokens: ofImage(model, null, null) }
   return isPdf(file)
-    ? { texts: [], tokens: ofPages(model, Math.ceil(bytes / page.bytes)) }
+    ? { texts: [], tokens: ofPages(model, pagesIn("data" in file ? file.data.length * 0.75 : 1), allowance(model)) }
     : { texts: [fileText(file) ?? fileNote(file)], tokens: 0 }
 }
 
