@@ -295,6 +295,12 @@ export const makeBowline = (system: System) => {
     /** What plans have used. */
     usage: (query?: UsageQuery, options?: Signal): Promise<{ readonly rows: ReadonlyArray<Spending> }> =>
       read("/usage", query, options),
+    /** Files of the caller: `@bowline/client/files` has their other requests. */
+    files: {
+      /** The bytes of a file, as the answer of `fetch`. */
+      content: (fileId: string, options?: Signal): Promise<Response> =>
+        requests.send({ path: pathOf("files", fileId, "/content") }, options?.signal ?? null)
+    },
     presets: {
       list: (options?: Signal) => list<"presets", Preset, object>("presets", {}, options)
     },

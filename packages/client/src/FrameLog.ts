@@ -36,12 +36,10 @@ export const makeFrameLog = (older: (after: number, leaving: AbortSignal) => Asy
   let start = 0
   let firstId = 0
   let viewed = initialView
-  let waiting: Array<() => void> = []
+  const waiting: Array<() => void> = []
 
   const wake = (): void => {
-    const woken = waiting
-    waiting = []
-    for (const one of woken) one()
+    for (const one of waiting.splice(0)) one()
   }
 
   /** Frames are only added up for who looks. */

@@ -1,7 +1,7 @@
 import { type BowlineError, errorOf, isForeign, isObject, textOf, unexpected } from "./BowlineError.ts"
 import { sleep, within } from "./Clock.ts"
 import type { Plan, PlanFrame } from "./Wire.ts"
-import { type Backoff, mayPass, parse, pathOf, type Request, type Requests, toError } from "./Requests.ts"
+import { type Backoff, ignore, mayPass, parse, pathOf, type Request, type Requests, toError } from "./Requests.ts"
 import { makeDecoder, type SseEvent } from "./SseDecoder.ts"
 
 /** How far a stream is read. Whoever reads it moves this on. */
@@ -113,8 +113,9 @@ export async function* readFrames(
     if (frame.id > position.lastId + 1 && !isHeard) throw cut("gap", `${frame.id} came after ${position.lastId}`)
     if (frame.event === "final" || frame.event === "error") position.outcome = frame
     if (frame.id <= position.lastId) {
-      if (frame.event === "done" && frame.id < position.lastId) throw incomplete(new Error("Frames are missing"))
-      return frame.event === "done" ? frame : undefined
+      if (frame.event !== "done") return undefined
+      if (frame.id < position.lastId) throw incomplete(new Error("Frames are missing"))
+      return frame
     }
     position.lastId = frame.id
     position.isBegun = true
@@ -134,7 +135,7 @@ export async function* readFrames(
     const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = response.body?.getReader()
     const isStream = response.headers.get("content-type")?.startsWith("text/event-stream")
     if (reader === undefined || isStream !== true) {
-      const page = Promise.resolve(reader?.read()).catch(() => undefined)
+      const page = Promise.resolve(reader?.read()).catch(ignore)
       const first = await patience.wait(settings.silenceMs, page)
       // Chromium takes a head that broke over plain http for a whole one: then nothing comes after it.
       if (first?.done === true) throw cut("ended", "The answer ended")
@@ -167,7 +168,7 @@ export async function* readFrames(
       }
     } finally {
       patience.spent = Math.max(patience.spent, spent)
-      reader.cancel().catch(() => undefined)
+      reader.cancel().catch(ignore)
     }
   }
 

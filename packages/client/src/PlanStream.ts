@@ -1,11 +1,11 @@
-import { type BowlineError, errorOf } from "./BowlineError.ts"
+import { errorOf } from "./BowlineError.ts"
 import { holdProcess, within } from "./Clock.ts"
 import { makeFrameLog, makeIterator, type Reading, textsOf } from "./FrameLog.ts"
-import { type Position, positionAt, readFrames, requestIdOf } from "./PlanFrames.ts"
+import { positionAt, readFrames, requestIdOf } from "./PlanFrames.ts"
 import type { PlanView } from "./PlanView.ts"
 import { ignore, pathOf, type Request, type Requests, type Signal } from "./Requests.ts"
 import type { AcceptedEntry } from "./InboxWire.ts"
-import type { Failure, Final, Plan, PlanFrame } from "./Wire.ts"
+import type { Final, Plan, PlanFrame } from "./Wire.ts"
 
 /**
  * A plan as it runs. Reading it never loses a frame and never repeats one: where a connection breaks, it is resumed. The plan of a request is
@@ -58,22 +58,6 @@ const deferred = <A>(): PromiseWithResolvers<A> => {
   all.promise.catch(ignore)
   return all
 }
-
-/** Why readers of a plan that ended with `error` have no result. */
-const failureOf = (data: Failure, position: Position): BowlineError => {
-  const { code, data: more, message, reason, retryable, stage } = data
-  const { planId } = position
-  return errorOf(code, message, retryable, { stage, reason, data: more, requestId: requestIdOf(position), planId })
-}
-
-/** Gives the payload of `final` to those who wait for it, or fails with that of `error`. */
-const settle = (position: Position, result: PromiseWithResolvers<Final>): void => {
-  const { outcome } = position
-  if (outcome?.event === "final") result.resolve(outcome.data)
-  if (outcome?.event === "error") result.reject(failureOf(outcome.data, position))
-}
-
-const allHaveLeft = (): BowlineError => errorOf("aborted", "No reader is left", false, { reason: "disconnect" })
 
 /** Begins to read at once. */
 export const openStream = (requests: Requests, source: Source): PlanStream => {
@@ -141,7 +125,15 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
         log.append(frame)
         name(position.planId)
       }
-      settle(position, result)
+      const { outcome } = position
+      if (outcome?.event === "final") result.resolve(outcome.data)
+      if (outcome?.event === "error") {
+        const { code, data, message, reason, retryable, stage } = outcome.data
+        const { planId } = position
+        result.reject(
+          errorOf(code, message, retryable, { stage, reason, data, requestId: requestIdOf(position), planId })
+        )
+      }
       end({ state: "over" })
     } catch (error) {
       end({ state: "broken", error })
@@ -154,7 +146,8 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
     const leave = (): void => {
       if (leaving.signal.aborted) return
       leaving.abort()
-      if (--readers === 0 && !isAwaited) abort(allHaveLeft())
+      if (--readers > 0 || isAwaited) return
+      abort(errorOf("aborted", "No reader is left", false, { reason: "disconnect" }))
     }
     const reading = log.read(leaving.signal, leave)
     readers++

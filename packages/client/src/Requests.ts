@@ -143,7 +143,11 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
     }
   }
 
-  const fetchOnce = async (request: Request, signal: AbortSignal, bearer: string | undefined): Promise<Response> => {
+  const fetchOnce = async (
+    request: Request,
+    signal: AbortSignal | null,
+    bearer: string | undefined
+  ): Promise<Response> => {
     const { body, keepalive = false, method = "GET", path, query = {} } = request
     const headers = {
       accept: "application/json",
@@ -159,7 +163,7 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
   }
 
   /** One answer that is no refusal. A refused key is asked for once more. */
-  const send = async (request: Request, signal: AbortSignal): Promise<Response> => {
+  const send = async (request: Request, signal: AbortSignal | null): Promise<Response> => {
     for (let isRenewed = false; ; isRenewed = true) {
       const used = (key ??= askKey())
       const forget = (): void => {

@@ -169,7 +169,9 @@ export class BowlineAgent extends AbstractAgent {
             subscriber.next({ type: EventType.RUN_STARTED, threadId, runId, protocolVersion })
             subscriber.next({ type: EventType.RUN_FINISHED, threadId, runId })
           } else {
-            const fold = AgUiEvents.make(run, answers.length > 0 ? { decided, given } : opened.leg)
+            const { files, leg } = opened
+            const shown = { ...(answers.length > 0 ? { decided, given } : leg), urlOf: files.urlOf }
+            const fold = AgUiEvents.make(run, shown)
             for await (const event of readEvents(opened, fold, decided, leaving.signal)) {
               if (subscriber.closed) return
               subscriber.next({ ...event, type: EventType[event.type] })

@@ -131,14 +131,9 @@ export class BowlineChatTransport<Message extends UIMessage = UIMessage> impleme
     signal?.addEventListener("abort", leave)
     if (signal?.aborted === true) leave()
     const { decided, given } = callsOf(answers)
-    return toReadable<UIMessageChunk>(
-      readEvents(
-        opened,
-        UiChunks.make(answers.length > 0 ? { decided, given } : opened.leg, opened.leg?.entry),
-        decided,
-        leaving.signal
-      ),
-      leave
-    )
+    const { files, leg } = opened
+    const shown = { ...(answers.length > 0 ? { decided, given } : leg), urlOf: files.urlOf }
+    const fold = UiChunks.make(shown, leg?.entry)
+    return toReadable<UIMessageChunk>(readEvents(opened, fold, decided, leaving.signal), leave)
   }
 }

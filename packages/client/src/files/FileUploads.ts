@@ -66,9 +66,9 @@ const counted = (bytes: ReadableStream<Uint8Array>, onBytes: (count: number) => 
     })
   )
 
-const makeFiles = (options: BowlineOptions): Files => {
+const makeFiles = (options: BowlineOptions): Omit<Files, "content"> => {
   const system = { options, clock: systemClock, backoff: fullJitter(systemClock) }
-  const { call, send, settings } = makeRequests(system)
+  const { call, settings } = makeRequests(system)
   const nameOf = (source: FileSource): string | undefined =>
     typeof source === "string" ? source.split(/[/\\]/).at(-1) : "name" in source ? String(source.name) : undefined
 
@@ -121,8 +121,6 @@ const makeFiles = (options: BowlineOptions): Files => {
       return { page, [Symbol.asyncIterator]: entries }
     },
     get: (fileId, given) => call({ method: "GET", path: pathOf("files", fileId) }, given),
-    content: (fileId, { signal = new AbortController().signal } = {}) =>
-      send({ method: "GET", path: pathOf("files", fileId, "/content") }, signal),
     delete: (fileId, given) => call({ method: "DELETE", path: pathOf("files", fileId) }, given)
   }
 }
@@ -142,7 +140,7 @@ const makeFiles = (options: BowlineOptions): Files => {
  * }
  * ```
  */
-export const createBowline = (options: BowlineOptions): FileBowline => ({
-  ...createPlain(options),
-  files: makeFiles(options)
-})
+export const createBowline = (options: BowlineOptions): FileBowline => {
+  const plain = createPlain(options)
+  return { ...plain, files: { ...plain.files, ...makeFiles(options) } }
+}

@@ -24,7 +24,8 @@ export const fileAt = (url: string, mediaType: string | undefined, name?: string
     const media_type = mediaType ?? (/^data:([^;,]+)/.exec(head)?.[1] || "application/octet-stream")
     return { type: "file", data, media_type, ...(name && { name }) }
   }
-  const [, file_id] = /\/files\/(file_[\da-f-]+)\/content$/.exec(url) ?? []
+  // Whether another URL is one of the gateway's own the gateway says.
+  const [, file_id] = /^\/files\/(file_[\da-f-]+)\/content$/.exec(url) ?? []
   return file_id === undefined ? { type: "file", url } : { type: "file", file_id }
 }
 
@@ -122,6 +123,7 @@ export async function* readEvents<Event>(
         continue
       }
       if (await endsAt(read.value)) return yield* fold.end()
+      await open.files.load(read.value, signal)
       yield* fold.next(read.value)
     }
   } catch (error) {
@@ -138,11 +140,52 @@ const waitShortly = async (): Promise<undefined> => {
   return undefined
 }
 
+/** A larger file has its URL alone, where a page gets it with its key. */
+const maxInline = 8_388_608
+
+/** How long a file may take: the stream waits for it. */
+const loadsWithinMs = 10_000
+
+const toBase64 = (bytes: Uint8Array): string => {
+  const pieces = Array.from({ length: Math.ceil(bytes.length / 32_768) }, (_, index) =>
+    String.fromCharCode(...bytes.subarray(index * 32_768, (index + 1) * 32_768))
+  )
+  return btoa(pieces.join(""))
+}
+
+/** The files that the tools of a plan have given, as URLs that a page can show without a key: `data:` URLs, 8 MiB together. */
+const shownFiles = ({ files }: Bowline) => {
+  const urls = new Map<string, string>()
+  let left = maxInline
+  return {
+    urlOf: (fileId: string): string | undefined => urls.get(fileId),
+    /** Loads the file of a frame, if it has one. A file that is gone, or does not come, is told by its line alone. */
+    load: async ({ data, event }: PlanFrame, signal?: AbortSignal): Promise<void> => {
+      if (event !== "task.artifact" || data.file_id === undefined || urls.has(data.file_id)) return
+      const waiting = AbortSignal.any([AbortSignal.timeout(loadsWithinMs)].concat(signal ?? []))
+      try {
+        const response = await files.content(data.file_id, { signal: waiting })
+        if (Number(response.headers.get("content-length")) > left) {
+          urls.set(data.file_id, response.url)
+          await response.body?.cancel()
+          return
+        }
+        const bytes = new Uint8Array(await response.arrayBuffer())
+        left -= bytes.length
+        urls.set(data.file_id, `data:${data.media_type};base64,${toBase64(bytes)}`)
+      } catch {
+        // Its line stands for it.
+      }
+    }
+  }
+}
+
 /** A plan of a chat, and the part of it that answers one question. */
 export interface OpenPlan {
   readonly plan: PlanStream
   readonly endsWithCaller: boolean
   readonly leg?: Leg | undefined
+  readonly files: ReturnType<typeof shownFiles>
   /** The entries of what the chat says to the plan; undefined for a question that has become a plan. */
   readonly said: Array<Promise<string | undefined>>
   /** Reads the next plan, which answers what this one could not hear any more. */
@@ -166,7 +209,8 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
   ): OpenPlan => {
     const { preferences = request?.preferences } = isRequest(own) ? own : {}
     const follow = (planId: string) => keep(chat, bowline.attach(planId), own, { said: [] }).plan
-    const kept = { plan, endsWithCaller: preferences?.on_disconnect !== "continue", leg, said, follow }
+    const endsWithCaller = preferences?.on_disconnect !== "continue"
+    const kept = { plan, endsWithCaller, leg, files: shownFiles(bowline), said, follow }
     open.set(chat, kept)
     const forget = () => {
       if (open.get(chat) === kept) open.delete(chat)

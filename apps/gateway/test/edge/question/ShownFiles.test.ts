@@ -9,10 +9,13 @@ import { Effect } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../../config/file/ConfigFolder.ts"
 import { HttpAgent } from "@ag-ui/client"
+import { createBowline } from "@bowline/client"
+import { BowlineAgent } from "@bowline/client/ag-ui"
+import { BowlineChatTransport } from "@bowline/client/ai-sdk"
 import { post, send, start } from "../../http/RunningGateway.ts"
 import { modernClient } from "../mcp/McpClients.ts"
 import { client } from "../openai/ChatClient.ts"
-import { ask, lastBody, open } from "../ui/Chat.ts"
+import { ask, lastBody, open, openWith } from "../ui/Chat.ts"
 
 const picture = Buffer.from(SampleFile.png(1_200, 800)).toString("base64")
 const large = Buffer.from(SampleFile.png(1_200, 800, 1_048_576)).toString("base64")
@@ -170,10 +173,17 @@ describe("a file that a tool gives", () => {
         content.map(({ type }) => type),
         ["text", "image", "image", "document"]
       )
-      const [, image, large, document] = content
+      const [, image, link, document] = content
       assert.deepStrictEqual<unknown>(image?.source, { type: "data", value: picture, mimeType: "image/png" })
       assert.deepStrictEqual<unknown>(document?.source, { type: "data", value: paper, mimeType: "application/pdf" })
-      assert.match(large?.source.value ?? "", linkTo((yield* idsOf(url))["large.png"]))
+      assert.match(link?.source.value ?? "", linkTo((yield* idsOf(url))["large.png"]))
+      // Bowline's own agent gets all bytes with its caller's key.
+      const own = new BowlineAgent({ bowline: createBowline({ baseUrl: url }), threadId: "own", initialMessages })
+      yield* Effect.promise(() => own.runAgent())
+      const ownResult = own.messages.find(({ role }) => role === "tool")?.content
+      const [ownText, ownImage, ownLarge, ownDocument] = ownResult as typeof content
+      assert.deepStrictEqual([ownText, ownImage, ownDocument], [content[0], image, document])
+      assert.strictEqual(ownLarge?.source.value === large, true)
       // The thread with all of it comes again.
       agent.addMessage({ id: "two", role: "user", content: "And now?" })
       yield* Effect.promise(() => agent.runAgent())
@@ -195,6 +205,24 @@ describe("a file that a tool gives", () => {
       assert.strictEqual(chart, `data:image/png;base64,${picture}`)
       assert.strictEqual(document, `data:application/pdf;base64,${paper}`)
       assert.match(big ?? "", linkTo((yield* idsOf(url))["large.png"]))
+      // Bowline's own transport gets the bytes with its caller's key, but for one that is too large.
+      const huge: typeof fetch = async (input, init) => {
+        const response = await fetch(input, init)
+        if (!(Number(response.headers.get("content-length")) > 1_048_576)) return response
+        const said = new Response(response.body, { headers: { "content-length": "8388609" } })
+        return Object.defineProperty(said, "url", { value: response.url })
+      }
+      const filesBy = Effect.fnUntraced(function* (given: typeof fetch) {
+        const bowline = createBowline({ baseUrl: url, fetch: given })
+        const own = openWith(new BowlineChatTransport({ bowline }), { id: crypto.randomUUID() })
+        yield* ask(own, "Plot")
+        return (own.lastMessage?.parts ?? []).flatMap((part) => (part.type === "file" ? [part.url] : []))
+      })
+      const inline = `data:image/png;base64,${large}`
+      const named = (at: string) => (at === inline ? "large" : at)
+      assert.deepStrictEqual((yield* filesBy(fetch)).map(named), [chart, "large", document])
+      const at = `${url}/files/${(yield* idsOf(url))["large.png"]}/content`
+      assert.deepStrictEqual((yield* filesBy(huge)).map(named), [chart, at, document])
       // The page sends all of its messages again.
       yield* ask(chat, "And now?")
       assert.strictEqual(chat.lastMessage?.parts.at(-1)?.type, "text")
