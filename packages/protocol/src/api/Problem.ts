@@ -26,7 +26,7 @@ export const problems = {
   too_many_schedules: { status: 409, retryable: false, title: "The caller has too many schedules" },
   events_expired: { status: 410, retryable: false, title: "The events are no longer kept" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
-  unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
+  unsupported_media_type: { status: 415, retryable: false, title: "The gateway does not take such a body" },
   media_type_mismatch: { status: 415, retryable: false, title: "The file is not of the type that it was sent as" },
   range_not_satisfiable: { status: 416, retryable: false, title: "The file has no such part" },
   rate_limited: { status: 429, retryable: true, title: "The caller has made too many requests" },
