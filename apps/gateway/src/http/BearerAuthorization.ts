@@ -1,6 +1,6 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/unstable/api/Authorization"
-import { ArrivedToken, AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
+import { ArrivedHost, ArrivedToken, AskerFacts } from "@bowline/runtime/unstable/config/AskerFacts"
 import { FileLinks } from "@bowline/runtime/unstable/file/FileLinks"
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -91,11 +91,14 @@ export const layer = Layer.effect(
     return {
       bearer: (handled, { credential, endpoint }) => {
         const handledAs = ({ asker, isAdmin, name, token }: KnownCaller) =>
-          handled.pipe(
-            Effect.provideService(Caller, name),
-            Effect.provideService(IsAdmin, isAdmin),
-            Effect.provideService(AskerFacts, asker),
-            Effect.provideService(ArrivedToken, token)
+          Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) =>
+            handled.pipe(
+              Effect.provideService(Caller, name),
+              Effect.provideService(IsAdmin, isAdmin),
+              Effect.provideService(AskerFacts, asker),
+              Effect.provideService(ArrivedToken, token),
+              Effect.provideService(ArrivedHost, headers["host"])
+            )
           )
         if (hasPublicMetrics && endpoint.path === "/metrics") return handledAs(stranger)
         const handledFor = (caller: KnownCaller) => withinRate(caller.name, handledAs(caller))

@@ -181,6 +181,10 @@ describe("the files of a question", () => {
       yield* refused([{ type: "text", text: " " }], "question")
       yield* refused([], "question")
       yield* refused(
+        Array.from({ length: 65 }, () => text),
+        "question"
+      )
+      yield* refused(
         Array.from({ length: 21 }, () => unknown),
         "question"
       )
@@ -190,7 +194,12 @@ describe("the files of a question", () => {
   it.live("are fetched from their URLs before the plan is created, or the part is named", () =>
     Effect.gen(function* () {
       const { environment, host } = yield* fileServer
-      const gateway = yield* start(answers, { ...callers, ...environment, BOWLINE_MAX_FILE: "100000" })
+      const gateway = yield* start(answers, {
+        ...callers,
+        ...environment,
+        BOWLINE_MAX_FILE: "100000",
+        BOWLINE_PUBLIC_URL: "https://gateway.example/bowline"
+      })
       const { url } = gateway
       const ask = (place: string) =>
         post(
@@ -210,6 +219,7 @@ describe("the files of a question", () => {
       assert.match(String(plan["question"]), /\[image a knot\.png, 1200×800, file_/)
       for (const path of ["/unsaid", "/moved"]) assert.strictEqual((yield* ask(`https://${host}${path}`)).status, 200)
 
+      const noUrl = "Expected an https URL without a user and a password"
       const refused = Effect.fnUntraced(function* (place: string) {
         const { body, status } = yield* ask(place)
         const [issue] = body["issues"] as ReadonlyArray<{ readonly path: string; readonly message: string }>
@@ -220,7 +230,17 @@ describe("the files of a question", () => {
         ["/none", "/moved/on", "/moved/plain", "/lie.jpg", "/packed", "/huge", "/endless"],
         (path) => refused(`https://${host}${path}?token=secret`)
       )
-      const noUrl = "Expected an https URL without a user and a password"
+      // A file of this gateway, by its public URL and by where the request was sent to. The same path of another host is fetched.
+      const own = yield* upload(url, picture, "own.png", "image/png", "ann")
+      const at = `/files/${own}/content`
+      for (const root of [url, "https://gateway.example/bowline"]) {
+        const asked = yield* ask(`${root}${at}${root === url ? "" : "?token=old"}`)
+        assert.strictEqual(asked.body["state"], "completed", JSON.stringify(asked.body))
+      }
+      assert.strictEqual(yield* refused(`https://${host}${at}`), "HOST answered 404")
+      assert.strictEqual(yield* refused(`${url}/files/${own.replace(/.$/, "_")}/content`), noUrl)
+      const bobs = yield* upload(url, paper, "bobs.pdf", "application/pdf", "bob")
+      assert.strictEqual(yield* refused(`${url}/files/${bobs}/content`), "There is no such file")
       assert.deepStrictEqual(messages, [
         "HOST answered 404",
         "HOST redirects once more, after 3 times",
@@ -243,9 +263,10 @@ describe("the files of a question", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("are refused where they are too much for their session", () =>
+  it.live("are refused where they are too much for their session, of which the model is told the 50 newest", () =>
     Effect.gen(function* () {
-      const { url } = yield* start(answers, { ...callers, BOWLINE_FILES_SESSION_QUOTA: "1000" })
+      const gateway = yield* start(answers, { ...callers, BOWLINE_FILES_SESSION_QUOTA: "1000" })
+      const { url } = gateway
       const ask = (text: string, session_id: string) =>
         post(`${url}/plan`, { session_id, question: [inline(Buffer.from(text.repeat(600)), "text/plain", text)] }, ann)
       assert.strictEqual((yield* ask("a", "one")).status, 200)
@@ -254,6 +275,18 @@ describe("the files of a question", () => {
       assert.deepStrictEqual([status, body["code"]], [409, "quota_exceeded"])
       assert.include(JSON.stringify(body["issues"]), "BOWLINE_FILES_SESSION_QUOTA")
       assert.strictEqual((yield* ask("b", "two")).status, 200)
+
+      const names = Array.from({ length: 51 }, (_, index) => `${index}.txt`)
+      const files = names.map((name) => inline(Buffer.from(name), "text/plain", name))
+      for (const from of [0, 20, 40]) {
+        const question = files.slice(from, from + 20)
+        assert.strictEqual((yield* post(`${url}/plan`, { session_id: "many", question }, ann)).status, 200)
+      }
+      const { messages } = JSON.parse(yield* lastAsked(gateway)) as {
+        readonly messages: ReadonlyArray<{ content: string }>
+      }
+      const told = Array.from(messages[0]?.content.matchAll(/^- \[file (\S+), text\/plain/gm) ?? [], ([, name]) => name)
+      assert.deepStrictEqual(told, names.toReversed().slice(0, 50))
     })
   )
 

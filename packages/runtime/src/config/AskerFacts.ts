@@ -21,3 +21,8 @@ export interface CallerToken {
 export const ArrivedToken = Context.Reference<CallerToken | undefined>("@bowline/runtime/config/ArrivedToken", {
   defaultValue: () => undefined
 })
+
+/** The host that the request was sent to, as its `Host` says: another name of the gateway beside its public URL. */
+export const ArrivedHost = Context.Reference<string | undefined>("@bowline/runtime/config/ArrivedHost", {
+  defaultValue: () => undefined
+})

@@ -11,9 +11,11 @@ import {
   type QuestionPart,
   textOf
 } from "@bowline/domain/unstable/file/QuestionPart"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import { Effect, identity, Stream } from "effect"
 import { FileStore, type KeptFile } from "../store/FileStore.ts"
 import { FileFetch, fetchTimeout } from "./FileFetch.ts"
+import { fileAt, FileLinks, rootsOf } from "./FileLinks.ts"
 import { Files } from "./Files.ts"
 
 /** A question as plans have it: its text, and its parts if it has files. */
@@ -54,23 +56,27 @@ export const make = Effect.gen(function* () {
   const files = yield* Files
   const fetch = yield* FileFetch
   const store = yield* FileStore
+  const { root } = yield* FileLinks
+  const find = (caller: CallerName, id: FileId, path: Path, field: string) => {
+    // A file that has been deleted since it was asked about does not end the conversation.
+    const isTold = path[0] === "history"
+    return store.find(caller, id).pipe(
+      Effect.map(referenceOf),
+      Effect.catchTag("NotFound", () =>
+        isTold ? Effect.succeed(deletedPart(id)) : Effect.fail(wrong(path, field, "There is no such file"))
+      )
+    )
+  }
   const toPart = Effect.fnUntraced(function* (
     caller: CallerName,
     part: GivenPart,
     path: Path
   ): Effect.fn.Return<QuestionPart, InvalidRequest | StorageError> {
     if (part.type === "text") return part
-    if ("file_id" in part) {
-      // A file that has been deleted since it was asked about does not end the conversation.
-      const isTold = path[0] === "history"
-      return yield* store.find(caller, part.file_id).pipe(
-        Effect.map(referenceOf),
-        Effect.catchTag("NotFound", () =>
-          isTold
-            ? Effect.succeed(deletedPart(part.file_id))
-            : Effect.fail(wrong(path, "file_id", "There is no such file"))
-        )
-      )
+    if ("file_id" in part) return yield* find(caller, part.file_id, path, "file_id")
+    if ("url" in part) {
+      const own = fileAt(part.url, yield* rootsOf(root))
+      if (own !== undefined) return yield* find(caller, own, path, "url")
     }
     const field = "url" in part ? "url" : "data"
     const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(path, field, message))

@@ -1,4 +1,5 @@
 import { maxFiles } from "@bowline/domain/unstable/file/QuestionPart"
+import { fileAt } from "@bowline/runtime/unstable/file/FileLinks"
 import { Option, Schema } from "effect"
 import { type Brought, taskOf } from "../leg/ClientResults.ts"
 import * as GivenFiles from "../question/GivenFiles.ts"
@@ -93,7 +94,11 @@ const spoken = ({ content }: Message, index: number): GivenFiles.Spoken =>
 export const textOf = (message: Message): string => spoken(message, 0).text
 
 /** The files that an earlier answer had, in front of which the model is told so. The same bytes are no other file. Those of another shape or place are of other gateways, and change nothing. */
-const answeredFiles = ({ files, images }: Message, index: number): ReadonlyArray<GivenFiles.Told> => {
+const answeredFiles = (
+  { files, images }: Message,
+  index: number,
+  roots: ReadonlyArray<string>
+): ReadonlyArray<GivenFiles.Told> => {
   const parts = Object.entries({ images, files }).flatMap(([field, list]) =>
     (Array.isArray(list) ? list : []).slice(-maxFiles).flatMap((one: unknown, at): ReadonlyArray<GivenFiles.Placed> => {
       const path = `messages[${index}].${field}[${at}]`
@@ -103,7 +108,9 @@ const answeredFiles = ({ files, images }: Message, index: number): ReadonlyArray
         "image_url" in found
           ? GivenFiles.fromUrl(found.image_url.url, { type: anyType })
           : GivenFiles.fromUrl(found.file.file_data, { name: found.file.filename, type: anyType })
-      return "url" in part ? [] : [{ part, path }]
+      if (!("url" in part)) return [{ part, path }]
+      const own = fileAt(part.url, roots)
+      return own === undefined ? [] : [{ part: GivenFiles.fromId(own), path }]
     })
   )
   if (parts.length === 0) return []
@@ -119,7 +126,7 @@ export const instructionsOf = (messages: ReadonlyArray<Message>): string =>
     .join("\n\n")
 
 /** A message of the history: calls of the client's tools and their results, too. */
-const told = (message: Message, index: number): ReadonlyArray<GivenFiles.Told> => {
+const told = (message: Message, index: number, roots: ReadonlyArray<string>): ReadonlyArray<GivenFiles.Told> => {
   const { role, tool_call_id, tool_calls } = message
   const said = spoken(message, index)
   switch (role) {
@@ -130,7 +137,7 @@ const told = (message: Message, index: number): ReadonlyArray<GivenFiles.Told> =
         ({ function: called, id }) => `[${id}: calls ${called?.name ?? "a tool"} with ${called?.arguments ?? "{}"}]`
       )
       const text = [said.text, ...calls].filter((line) => line.trim() !== "").join("\n\n")
-      return [{ role, text }, ...answeredFiles(message, index)]
+      return [{ role, text }, ...answeredFiles(message, index, roots)]
     }
     case "tool":
     case "function":
@@ -140,13 +147,13 @@ const told = (message: Message, index: number): ReadonlyArray<GivenFiles.Told> =
   }
 }
 
-/** What the messages ask: the last one of the user is the question, all others are history. */
-export const asked = (messages: ReadonlyArray<Message>) => {
+/** What the messages ask: the last one of the user is the question, all others are history. `roots` are where the gateway is. */
+export const asked = (messages: ReadonlyArray<Message>, roots: ReadonlyArray<string>) => {
   const last = messages.findLastIndex(({ role }) => role === "user")
   const question = messages[last]
   return GivenFiles.conversation(
     question === undefined ? { text: "" } : spoken(question, last),
-    messages.flatMap((message, index) => (index === last ? [] : told(message, index)))
+    messages.flatMap((message, index) => (index === last ? [] : told(message, index, roots)))
   )
 }
 

@@ -124,7 +124,10 @@ const byFields = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
   issues.map(({ message, path }) => ({ path: fieldOf(path), message }))
 
 /** Reads a body. Fails with everything that is wrong with it, field by field. */
-export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<ChatRequest, ReadonlyArray<Issue>> => {
+export const decode = (
+  sent: Readonly<Record<string, unknown>>,
+  roots: ReadonlyArray<string> = []
+): Result.Result<ChatRequest, ReadonlyArray<Issue>> => {
   const body = decodeBody(sent)
   const own = decodeChatOwn({ bowline: sent["bowline"] ?? null })
   const refused = refusals(refusedFields, sent)
@@ -138,7 +141,7 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
   const messages = ChatMessages.spokenOf(body.success.messages)
   const { ignored, metadata } = metadataOf(body.success)
   const sampling = ChatSampling.read(body.success)
-  const { asked, placed } = ChatMessages.asked(messages)
+  const { asked, placed } = ChatMessages.asked(messages, roots)
   const renamed = placed(byFields)
   const plan = decodePlan({
     ...asked,

@@ -2,6 +2,7 @@ import { Metadata } from "@bowline/domain/plan/PlanRequest"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { FileLinks, rootsOf } from "@bowline/runtime/unstable/file/FileLinks"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Clock, Duration, Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -28,6 +29,7 @@ export const layer = HttpApiBuilder.group(
   "openai",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
+    const { root } = yield* FileLinks
     const follower = yield* PlanFollower
     const openAi = yield* OpenAiPlans.make
     const results = yield* ClientResults.make
@@ -80,7 +82,10 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("chat", ({ headers: sent, request }) =>
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
-          const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
+          const chat = yield* Effect.mapError(
+            Effect.fromResult(ChatRequest.decode(value, yield* rootsOf(root))),
+            invalid
+          )
           const created = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
           const { isStored, model, onRetract = openai.onRetract, request: asked } = chat
           const { brought, headers, ...reading } = yield* openAi.start({

@@ -48,18 +48,17 @@ const dataOf = (url: string) => {
   return comma > 0 && /^data:.*;base64$/i.test(head) ? { type, data: url.slice(comma + 1) } : undefined
 }
 
-/** A file of this gateway, by the URL of its bytes. */
+/** A file of this gateway, by the path of its bytes. */
 const idIn = (url: string): string | undefined =>
-  url.length < 2_048
-    ? /^(?:https?:\/\/[^/?#]+)?\/files\/(file_[0-9a-f-]{36})\/content(?:\?token=[\w-]+)?$/.exec(url)?.[1]
-    : undefined
+  url.length < 2_048 ? /^\/files\/(file_[0-9a-f-]{36})\/content(?:\?token=[\w-]+)?$/.exec(url)?.[1] : undefined
 
-const isHttps = (url: string): boolean => url.length <= 8_192 && /^https:\/\//i.test(url)
+/** By plain http there are only files of this gateway: whether it is one tells who takes the question in. */
+const isWeb = (url: string): boolean =>
+  url.length <= 8_192 && /^https:\/\/|^http:\/\/[^?#]+\/files\/[\w-]+\/content(\?|$)/i.test(url)
 
 /** What is wrong with the URL of a file. */
 export const urlProblem = (url: string): string | undefined => {
-  if (idIn(url) !== undefined) return undefined
-  if (isHttps(url)) return undefined
+  if (idIn(url) !== undefined || isWeb(url)) return undefined
   const data = dataOf(url)
   if (data === undefined)
     return "Expected an https URL, a data URL in base64, or /files/{file_id}/content of a stored file"
@@ -83,7 +82,7 @@ export const FileRef = Schema.String.check(
 export const fromUrl = (url: string, said: Said = {}): GivenFile => {
   const id = idIn(url)
   if (id !== undefined) return fromId(id)
-  if (isHttps(url)) return { type: "file", url }
+  if (isWeb(url)) return { type: "file", url }
   const data = dataOf(url)
   if (data === undefined) return fromBase64(url, said)
   // What is said of it may be as little as `image`.
