@@ -32,7 +32,7 @@ const usage = `pnpm bench [options]
   --paced N                 instead of all this, measures what a token costs at a model's pace, 50 a second on 20, 100 and 300 streams, N times in turns
   --rate N                  plans a second of the soak (80 % of what is measured first), or parked plans that are answered a second (100)
   --uploads N               instead of all this, sends so many files of 32 MiB at once, such as 50, beside 100 streams on Postgres, and says what
-                            memory they take, and how much later the streams are
+                            memory they take, and how much later the streams are; with --store embedded on the embedded database
   --parked                  instead of all this, says what plans cost that wait, and how fast they are woken, on Postgres
   --parked-plans N          how many of them there are (1000000)
   --events N                events of the Postgres store that has grown, 20 of each plan, such as 200000000 for 10,000,000 plans (0: left out)
@@ -70,8 +70,9 @@ const count = (name: Count, least = 1): number => {
 }
 const [windows, plans, streams, messages] = [count("windows"), count("plans"), count("streams"), count("messages")]
 const events = count("events", 0)
-if (values.store !== undefined && !["memory", "postgres"].includes(values.store)) {
-  throw new Error("--store: expected memory or postgres")
+const stores = values.uploads === undefined ? ["memory", "postgres"] : ["postgres", "embedded"]
+if (values.store !== undefined && !stores.includes(values.store)) {
+  throw new Error(`--store: expected ${stores.join(" or ")}`)
 }
 const wants = (store: string): boolean => (values.store ?? store) === store
 
@@ -126,7 +127,7 @@ if (values.uploads !== undefined) {
   const files = Number(values.uploads)
   if (!Number.isInteger(files) || files < 1) throw new Error("--uploads: expected an integer from 1 on")
   const provider = await start(new URL("./server/ProviderServer.ts", import.meta.url))
-  const { isFine, text } = await uploads(files, environmentOf(provider), say)
+  const { isFine, text } = await uploads(files, environmentOf(provider), values.store === "embedded", say)
   await provider[Symbol.asyncDispose]()
   console.log(text)
   process.exit(isFine ? 0 : 1)

@@ -1,5 +1,8 @@
 import { randomBytes } from "node:crypto"
+import { mkdtemp, rm } from "node:fs/promises"
 import { Agent, request } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { type Child, startGateway } from "../process/Child.ts"
 import { cores } from "../process/Cores.ts"
@@ -83,20 +86,37 @@ const besides = async (child: Child, work: () => Promise<void>): Promise<Lags> =
   return { lag: median(lags), lag99: percentile99(lags), longest: lags.reduce((a, b) => Math.max(a, b), 0) }
 }
 
+interface Store {
+  readonly environment: { readonly [name: string]: string }
+  readonly note: string
+}
+
+const onPostgres = async (running: AsyncDisposableStack): Promise<Store> => {
+  const postgres = running.use(await findPostgres())
+  const { url } = running.use(await keepFilledStore(postgres, 0))
+  return { environment: { DATABASE_URL: url }, note: `Postgres, ${postgres.note}` }
+}
+
+const inFolder = async (running: AsyncDisposableStack): Promise<Store> => {
+  const folder = await mkdtemp(join(tmpdir(), "bowline-bench-"))
+  running.defer(() => rm(folder, { recursive: true, force: true }))
+  return { environment: { BOWLINE_DATA_DIR: folder }, note: "the embedded database" }
+}
+
 /**
- * What so many uploads at once cost a gateway on Postgres: its memory, and how much later the words of 100 streams come than without them.
+ * What so many uploads at once cost a gateway on Postgres, or on the embedded database: its memory, and how much later the words of 100 streams come than without them.
  */
 export const uploads = async (
   count: number,
   environment: { readonly [name: string]: string },
+  isEmbedded: boolean,
   say: (line: string) => void
 ): Promise<{ readonly isFine: boolean; readonly text: string }> => {
   await using running = new AsyncDisposableStack()
-  const postgres = running.use(await findPostgres())
-  const store = running.use(await keepFilledStore(postgres, 0))
+  const store = isEmbedded ? await inFolder(running) : await onPostgres(running)
   const quota = String(2 * count * size)
   const child = running.use(
-    await startGateway({ ...environment, DATABASE_URL: store.url, BOWLINE_FILES_CALLER_QUOTA: quota })
+    await startGateway({ ...environment, ...store.environment, BOWLINE_FILES_CALLER_QUOTA: quota })
   )
   const agent = new Agent({ maxSockets: count })
   // The first ones warm the process up.
@@ -136,9 +156,8 @@ export const uploads = async (
   return {
     isFine: memory <= limits.memory && later("lag99") <= limits.late,
     text: `
-${count} uploads of 32 MiB at once beside ${streams} streams of 50 words a second, on Postgres; Node.js ${process.version}.
-Cores: ${cores.note}.
-Postgres: ${postgres.note}. Lag: the provider wrote, the caller read.
+${count} uploads of 32 MiB at once beside ${streams} streams of 50 words a second, on ${store.note}; Node.js ${process.version}.
+Cores: ${cores.note}. Lag: the provider wrote, the caller read.
 
 The uploads took ${seconds.toFixed(0)} s, ${((count * size) / 1_048_576 / seconds).toFixed(0)} MiB a second. The process grew by ${memory.toFixed(2)} MiB for each (${limits.memory} at most).
 
