@@ -1,11 +1,13 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type { Route } from "@bowline/runtime/remote/PeerClient"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { Reading } from "@bowline/runtime/unstable/stream/LivePlan"
 import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Effect } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { Writable } from "node:stream"
+import type { ShortCut } from "../telemetry/StreamMetrics.ts"
 
 /** The gateways that a plan has come through, as the headers say. */
 export const routeOf = (headers: {
@@ -15,9 +17,12 @@ export const routeOf = (headers: {
 
 /**
  * Joins the reader to the connection of its request, which the plan closes when it is overdue. Only that helps against a caller who does
- * not read: every write waits for it. What it gives writes to the connection, and says whether that takes more at once.
+ * not read: every write waits for it. Gives the reader's short cut to the connection.
  */
-export const join = (connect: Reading["connect"], request: HttpServerRequest.HttpServerRequest) => {
+export const join = (
+  { connect, shortCut }: Pick<Reading, "connect" | "shortCut">,
+  request: HttpServerRequest.HttpServerRequest
+): ShortCut<PlanFrame> => {
   const response = NodeHttpServerRequest.toServerResponse(request)
   const disconnect = connect(() => response.destroy())
   // In front of the server's own listener, which interrupts the request.
@@ -25,7 +30,7 @@ export const join = (connect: Reading["connect"], request: HttpServerRequest.Htt
     if (!response.writableFinished) disconnect()
   })
   const connection: Writable = response
-  return (bytes: Uint8Array): boolean => connection.write(bytes)
+  return { from: (write) => shortCut?.(write), to: (bytes) => connection.write(bytes) }
 }
 
 /** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */

@@ -4,10 +4,11 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import * as Monotonic from "@bowline/runtime/unstable/process/Monotonic"
 import type { ReaderItem, Reading } from "@bowline/runtime/unstable/stream/LivePlan"
-import { Cause, Clock, Effect, Option, Stream } from "effect"
+import { isDelta, type PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import { Cause, Clock, Effect, Fiber, Option, Stream } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
-import { type Ended, type Followed, isEnded } from "@bowline/runtime/unstable/stream/PlanFollower"
+import { type Ended, type Followed, type FollowedPlan, isEnded } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { DecisionPause } from "./DecisionPause.ts"
 import * as PlanArrival from "./PlanArrival.ts"
 
@@ -21,12 +22,10 @@ interface Read extends Pick<Reading, "frames" | "connect" | "shortCut"> {
 }
 
 /** Writes frames that are available together at once. If reading fails, it asks the caller to reconnect. */
-const toBytes = (
-  { connect, frames, plan_id, session_id, shortCut }: Read,
-  request: HttpServerRequest.HttpServerRequest
-): Stream.Stream<Uint8Array> => {
+const toBytes = (read: Read, request: HttpServerRequest.HttpServerRequest): Stream.Stream<Uint8Array> => {
+  const { frames, plan_id, session_id } = read
   const ids = { plan_id, session_id }
-  const write = PlanArrival.join(connect, request)
+  const shortCut = PlanArrival.join(read, request)
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
   const comeBack = (cause: Cause.Cause<StorageError>) => {
@@ -38,11 +37,7 @@ const toBytes = (
     )
   }
   return frames.pipe(Stream.catchCause(comeBack), (items) =>
-    StreamMetrics.writing(
-      items,
-      (items) => Buffer.from(items.map(toText).join("")),
-      shortCut && { from: shortCut, to: write }
-    )
+    StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")), shortCut)
   )
 }
 
@@ -50,18 +45,32 @@ const toBytes = (
 const unseenMs = 1_000
 
 /** The texts of a protocol that does not show everything. In the place of nothing comes a ping, unless something was written just now. */
-const toTexts = <Item, E>(items: Items<Item, E>, toText: (items: ReadonlyArray<Followed<Item>>) => string) =>
+const toTexts = <Item, E>(
+  items: Items<Item, E>,
+  toText: (items: ReadonlyArray<Followed<Item>>) => string,
+  shortCut: Translation<Item, E>["shortCut"]
+) =>
   Stream.unwrap(
     Effect.map(Clock.Clock, (clock) => {
       let written = Monotonic.millis(clock)
-      return StreamMetrics.writing(items, (items) => {
+      const toBytes = (items: ReadonlyArray<Followed<Item>>) => {
         const text = toText(items)
         const at = Monotonic.millis(clock)
         if (text === "" && at - written < unseenMs) return nothing
         written = at
         return Buffer.from(text === "" ? ping : text)
-      })
+      }
+      // What is no piece of a text may end the stream, or pause it: it comes through the stream.
+      return StreamMetrics.writing(items, toBytes, shortCut, isDelta)
     })
+  )
+
+/** The same stream up to the success of `end`, for which it does not wait. `Stream.interruptWhen` reads ahead of the connection, in fibers of its own. */
+const upTo = <A, E>(stream: Stream.Stream<A, E>, end: Effect.Effect<void>): Stream.Stream<A, E> =>
+  Stream.transformPull(stream, (pull, scope) =>
+    Effect.map(Effect.forkIn(end, scope, { startImmediately: true }), (ending) =>
+      Effect.raceFirst(pull, Effect.andThen(Fiber.join(ending), Cause.done()))
+    )
   )
 
 /** Text as server-sent events. */
@@ -94,11 +103,19 @@ export const brokenOff = (why: Why): { readonly code: string; readonly message: 
 
 type Items<Item, E> = Stream.Stream<Followed<Item>, E>
 
+/** The frames of a plan for the connection that its reader has joined. */
+export interface Told extends Pick<FollowedPlan, "frames"> {
+  /** What the reader's joining has given. */
+  readonly shortCut?: StreamMetrics.ShortCut<PlanFrame>
+}
+
 /** What happens to a plan in the words of another protocol. */
 export interface Translation<Item, E> {
   /** What the log names. */
   readonly plan_id?: string
   readonly frames: Items<Item, E>
+  /** The reader's way past `frames`, for the pieces of its texts. */
+  readonly shortCut?: StreamMetrics.ShortCut<Item & PlanFrame> | undefined
   /** What is written at once. */
   readonly first?: string
   readonly next: (item: Item) => string
@@ -111,7 +128,8 @@ export interface Translation<Item, E> {
 }
 
 /** A plan in another protocol. It begins at once, and never ends in silence. */
-export const translated = <Item, E>({ end, first = "", frames, isCut, next, pause, plan_id }: Translation<Item, E>) => {
+export const translated = <Item, E>(translation: Translation<Item, E>) => {
+  const { end, first = "", frames, isCut, next, pause, plan_id, shortCut } = translation
   let why: Why = "interrupted"
   const toText = (item: Followed<Item>) => {
     if (item === "ping") return ping
@@ -119,13 +137,14 @@ export const translated = <Item, E>({ end, first = "", frames, isCut, next, paus
     why = whyEnded[item]
     return ""
   }
-  const texts = toTexts(frames, (items) => {
+  const toWhole = (items: ReadonlyArray<Followed<Item>>) => {
     const text = items.map(toText).join("")
     pause?.look()
     return text
-  })
+  }
+  const texts = toTexts(frames, toWhole, shortCut)
   const reached = pause && Effect.map(pause.reached, () => void (why = "paused"))
-  const told = reached === undefined ? texts : Stream.interruptWhen(texts, reached)
+  const told = reached === undefined ? texts : upTo(texts, reached)
   const body = (isCut === undefined ? told : Stream.takeUntil(told, isCut)).pipe(
     Stream.catchCause((cause) =>
       Stream.fromEffectDrain(

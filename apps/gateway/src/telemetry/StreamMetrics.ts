@@ -59,23 +59,26 @@ class Writing {
 
 /** The way past a stream to the connection that it is written to, for items that come while its reader waits. */
 export interface ShortCut<Item> {
-  readonly from: (write: (items: ReadonlyArray<Item>) => boolean) => void
+  readonly from: (write: (items: ReadonlyArray<Item>) => boolean | undefined) => void
   readonly to: (bytes: Uint8Array) => boolean
 }
 
-/** Measures a stream while it is written to a connection, and what goes past it. */
-export const writing = <Item, E>(
-  stream: Stream.Stream<Item, E>,
-  toBytes: (items: ReadonlyArray<Item>) => Uint8Array,
-  shortCut?: ShortCut<Item>
+/** Measures a stream while it is written to a connection, and what goes past it: of all items that come, or of those that `passes` lets. */
+export const writing = <Passing, Item, E>(
+  stream: Stream.Stream<Item | Passing, E>,
+  toBytes: (items: ReadonlyArray<Item | Passing>) => Uint8Array,
+  shortCut?: ShortCut<Passing>,
+  passes: (item: Passing) => boolean = () => true
 ): Stream.Stream<Uint8Array, E> =>
   // One layer around each pull, since it runs for every write.
   Stream.transformPull(stream, (pull, scope) =>
     Effect.contextWith((context: Anything) => {
       const progress = new Writing(context)
       shortCut?.from((items) => {
+        if (!items.every(passes)) return undefined
         progress.wrote(items)
-        return shortCut.to(toBytes(items))
+        const bytes = toBytes(items)
+        return bytes.length === 0 || shortCut.to(bytes)
       })
       const written = Effect.map(pull, (items): Array.NonEmptyReadonlyArray<Uint8Array> => {
         progress.wrote(items)

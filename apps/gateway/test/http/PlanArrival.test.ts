@@ -17,7 +17,7 @@ describe("the arrival of a plan", () => {
         const listeners: Array<number> = []
         const handled = Effect.gen(function* () {
           const asked = yield* HttpServerRequest.HttpServerRequest
-          PlanArrival.join(() => () => void heard.push("disconnected"), asked)
+          PlanArrival.join({ connect: () => () => void heard.push("disconnected") }, asked)
           if (asked.url === "/brief") return HttpServerResponse.text("brief")
           const body = Stream.onExit(Stream.concat(Stream.succeed(Buffer.from("long")), Stream.never), () =>
             Effect.andThen(

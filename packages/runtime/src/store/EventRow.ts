@@ -85,8 +85,8 @@ export const toEvent = ({ event, payload }: Pick<PlanFrame, "event" | "payload">
 
 type Delta = Extract<PlanEvent, { readonly event: "text.delta" | "reasoning.delta" }>
 
-/** Whether the event is a piece of text or reasoning. Consecutive pieces of one attempt share a row. */
-export const isDelta = (event: PlanEvent): event is Delta =>
+/** Whether the event, or its frame, is a piece of text or reasoning. Consecutive pieces of one attempt share a row. */
+export const isDelta = <Event extends Pick<PlanEvent, "event">>(event: Event): event is Event & Pick<Delta, "event"> =>
   event.event === "text.delta" || event.event === "reasoning.delta"
 
 /** Whether the event goes on with the text of this one. */

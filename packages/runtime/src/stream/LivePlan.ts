@@ -15,8 +15,8 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 /** Ends after the `done` frame or a `reconnect`. */
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
-/** Writes frames to a connection, and says whether it takes more at once. */
-export type Write = (frames: ReadonlyArray<PlanFrame>) => boolean
+/** Writes frames to a connection, and says whether it takes more at once. If undefined, it has written none: they have to go through the reader's stream. */
+export type Write = (frames: ReadonlyArray<PlanFrame>) => boolean | undefined
 
 /** The frames for one reader. */
 export interface Reading {
@@ -29,7 +29,7 @@ export interface Reading {
   readonly connect: (close: () => void) => () => void
   /**
    * Hands frames to the connection itself. While the reader waits and has taken everything, what is published goes to `write` and not to `frames`: no
-   * fiber wakes for it. `write` says whether the connection takes more at once. If not, the next frames go to `frames`, which waits for the connection.
+   * fiber wakes for it. If the connection does not take more at once, the next frames go to `frames`, which waits for it.
    */
   readonly shortCut?: ((write: Write) => void) | undefined
   /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
@@ -368,8 +368,10 @@ export class LivePlan {
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     if (reader.write !== undefined && reader.isWaiting) {
       const unseen = frames.filter(({ seq }) => seq > reader.after)
-      if (unseen.length > 0) reader.isWaiting = reader.write(unseen)
-      return
+      const takesMore = unseen.length === 0 || reader.write(unseen)
+      // What follows those that it has not written waits behind them.
+      reader.isWaiting = takesMore === true
+      if (takesMore !== undefined) return
     }
     for (const frame of frames) {
       // Another replica's reader may have been faster than this one's writer.

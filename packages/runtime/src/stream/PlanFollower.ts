@@ -8,7 +8,7 @@ import { Array, Cause, Clock, Context, Effect, Exit, Layer, Pull, Scope, Stream 
 import * as Alarm from "../process/Alarm.ts"
 import * as Monotonic from "../process/Monotonic.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
-import type { PlanReader, ReaderItem, Reading } from "./LivePlan.ts"
+import type { PlanReader, ReaderItem, Reading, Write } from "./LivePlan.ts"
 
 /**
  * How a plan that is followed ends for its reader. `Over`: the plan is over, and all of it was given. `Draining`: this process shuts down
@@ -46,7 +46,10 @@ export const readFrom = (reading: PlanReading, entry: EntryId | undefined): Plan
 }
 
 /** A plan that is followed to its end. */
-export interface FollowedPlan extends Pick<PlanReading, "plan_id" | "session_id" | "connect" | "leaveRunning"> {
+export interface FollowedPlan extends Pick<
+  PlanReading,
+  "plan_id" | "session_id" | "connect" | "leaveRunning" | "shortCut"
+> {
   readonly frames: Stream.Stream<Followed<PlanFrame>, StorageError>
 }
 
@@ -101,6 +104,7 @@ class Follower implements FollowedPlan {
   #end: Ended | undefined
   #disconnect: () => void = () => undefined
   #close: (() => void) | undefined
+  #write: Write | undefined
   /** When the reader was given something last. */
   #heardAt: number
   /** Since when the reader has not asked for more; undefined while it waits. */
@@ -127,6 +131,11 @@ class Follower implements FollowedPlan {
     return () => this.#disconnect()
   }
 
+  readonly shortCut = (write: Write): void => {
+    this.#write = write
+    this.#cutShort()
+  }
+
   /** They can be run once. */
   get frames(): FollowedPlan["frames"] {
     return Stream.transformPull(this.#reading.from?.frames ?? this.#reading.frames, (pull, scope) =>
@@ -142,6 +151,24 @@ class Follower implements FollowedPlan {
 
   #connectReading(): void {
     if (this.#close !== undefined) this.#disconnect = this.#reading.connect(() => this.#closeUnlessTaken())
+  }
+
+  #cutShort(): void {
+    const write = this.#write
+    if (write === undefined) return
+    this.#reading.shortCut?.((frames) => {
+      const takesMore = frames.every(this.#isShown) ? write(frames) : undefined
+      if (takesMore !== undefined) this.#gave(frames)
+      return takesMore
+    })
+  }
+
+  #gave(frames: ReadonlyArray<PlanFrame>): void {
+    const last = frames.at(-1)
+    if (last === undefined) return
+    this.#seen = last.seq
+    this.#isFresh = false
+    this.#heardAt = Monotonic.millis(Context.get(this.#context, Clock.Clock))
   }
 
   /** A reader that was cut off may be slow: it is given up when it has taken nothing for a while. */
@@ -207,6 +234,7 @@ class Follower implements FollowedPlan {
     this.#scope = own
     this.#reading = reading
     this.#connectReading()
+    this.#cutShort()
     return yield* Scope.provide(Stream.toPull(reading.frames), own)
   })
 }

@@ -14,7 +14,7 @@ import type { PlanFrame } from "../../src/store/EventRow.ts"
 import * as PlanGist from "../../src/store/PlanGist.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
-import type { ReaderItem } from "../../src/stream/LivePlan.ts"
+import { LivePlan, type ReaderItem } from "../../src/stream/LivePlan.ts"
 import { type Followed, type FollowedPlan, PlanFollower, readFrom } from "../../src/stream/PlanFollower.ts"
 
 /** More than what waits for a reader before it is cut off, said while nobody has time to read. */
@@ -55,6 +55,8 @@ const replica = Effect.gen(function* () {
     follower: Context.get(context, PlanFollower)
   }
 })
+
+const live = Effect.map(Effect.scope, (scope) => new LivePlan(scope, () => undefined))
 
 const durable = Layer.effect(
   PlanStore,
@@ -193,6 +195,47 @@ describe("PlanFollower", () => {
       }).pipe(Effect.scoped, Effect.provide(PlanFollower.layerOf(Effect.succeed(parts))))
     }
   )
+
+  it.effect("writes past the frames of each reading, and goes on behind that where one ends", () => {
+    const frameOf = (seq: number): PlanFrame => ({
+      seq,
+      at: "2026-01-01T00:00:00.000Z",
+      event: "text.delta",
+      payload: "{}"
+    })
+    return Effect.gen(function* () {
+      const lives = [yield* live, yield* live] as const
+      const readingOf = (plan: LivePlan, after: number) =>
+        Effect.map(plan.attach(after), (reading) => ({
+          plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
+          session_id: SessionId.make("session_00000000-0000-4000-8000-000000000001"),
+          ...reading
+        }))
+      const asked: Array<number> = []
+      const parts = PlanFollower.layerOf(
+        Effect.succeed({
+          isDraining: Effect.succeed(false),
+          watch: () => Effect.succeed({ news: Effect.never, isClosed: () => false }),
+          read: (_: unknown, __: unknown, after: number) => {
+            asked.push(after)
+            return readingOf(lives[1], after)
+          }
+        })
+      )
+      const { follow } = yield* Effect.provide(PlanFollower, parts)
+      const plan = follow(anonymous, yield* readingOf(lives[0], 0))
+      const written: Array<number> = []
+      plan.shortCut?.((frames) => written.push(...frames.map(({ seq }) => seq)) > 0)
+      const reading = yield* Effect.forkChild(Stream.runCollect(plan.frames), { startImmediately: true })
+      lives[0].publish([frameOf(1), frameOf(2)])
+      lives[0].close("reconnect")
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      assert.deepStrictEqual(asked, [2])
+      lives[1].publish([frameOf(1), frameOf(2), frameOf(3)])
+      lives[1].close("done")
+      assert.deepStrictEqual([written, yield* Fiber.join(reading)], [[1, 2, 3], ["Over"]])
+    }).pipe(Effect.scoped)
+  })
 
   it.effect("goes on where a plan is handed over to, and says so where the process shuts down", () =>
     Effect.gen(function* () {

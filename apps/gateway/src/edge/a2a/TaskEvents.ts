@@ -132,7 +132,7 @@ export const respond = Effect.fnUntraced(function* (
   const now = () => Monotonic.millis(clock)
   const events = new TaskEventText(binding, opened.fold.task)
   const changes = follow(services, opened, {
-    join: (connect) => PlanArrival.join(connect, request),
+    join: (connect) => PlanArrival.join({ connect }, request),
     isPatient,
     throughAccounts: true
   })

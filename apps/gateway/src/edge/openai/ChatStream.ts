@@ -1,4 +1,3 @@
-import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { HttpServerResponse } from "effect/http"
 import * as SseAnswer from "../../http/SseAnswer.ts"
 import type { DecisionPause } from "../../http/DecisionPause.ts"
@@ -9,7 +8,7 @@ import { ChatChunks, type ChatHead, type ChatOptions } from "./ChatChunks.ts"
 export const respond = (
   head: ChatHead,
   options: ChatOptions,
-  frames: FollowedPlan["frames"],
+  { frames, shortCut }: SseAnswer.Told,
   leg?: ChatLeg,
   pause?: DecisionPause
 ): HttpServerResponse.HttpServerResponse => {
@@ -17,6 +16,7 @@ export const respond = (
   return SseAnswer.translated({
     plan_id: head.plan_id,
     frames,
+    shortCut,
     first: chunks.first,
     next: (frame) => chunks.next(frame),
     isCut: () => chunks.isCut,

@@ -106,9 +106,9 @@ export const layer = HttpApiBuilder.group(
           const pause = DecisionPause.make(() => leg.waits, Effect.void, isIdle)
           const head = { plan_id: plan.plan_id, created, model }
           if (chat.isStreamed) {
-            PlanArrival.join(plan.connect, request)
+            const told = { frames: plan.frames, shortCut: PlanArrival.join(plan, request) }
             const options = { ...openai, onRetract, includesUsage: chat.includesUsage }
-            const stream = ChatStream.respond(head, options, plan.frames, leg, pause)
+            const stream = ChatStream.respond(head, options, told, leg, pause)
             return HttpServerResponse.setHeaders(stream, headers)
           }
           const chatAnswer = new ChatAnswer(leg)

@@ -77,8 +77,8 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses, openAi
     if (!asked.isStreamed) {
       return HttpServerResponse.setHeaders(yield* responseOf(caller, plan, events, pause, calls), headers)
     }
-    PlanArrival.join(plan.connect, request)
+    const told = { frames: plan.frames, shortCut: PlanArrival.join(plan, request) }
     const seen = { events, after: -1, pause, brought: calls }
-    return HttpServerResponse.setHeaders(ResponseStream.respond(seen, plan.frames), headers)
+    return HttpServerResponse.setHeaders(ResponseStream.respond(seen, told), headers)
   })
 })

@@ -70,14 +70,14 @@ export const layer = HttpApiBuilder.group(
             const message = `Expected no more than the last sequence_number, ${last}`
             return yield* invalid([{ path: "starting_after", message }])
           }
-          const { connect, frames } = yield* follower.read(caller, ref.plan_id, 0)
-          PlanArrival.join(connect, request)
+          const followed = yield* follower.read(caller, ref.plan_id, 0)
+          const shortCut = PlanArrival.join(followed, request)
           const files = stored.shown(caller)
           const again = new ResponseEvents(ref, echo, files)
           const isIdle = results.isIdle(caller, ref.plan_id)
           const pause = DecisionPause.make(() => again.waitsForResults(none), Effect.void, isIdle)
           const seen = { events: again, after, pause }
-          return ResponseStream.respond(seen, files.before(frames))
+          return ResponseStream.respond(seen, { frames: files.before(followed.frames), shortCut })
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

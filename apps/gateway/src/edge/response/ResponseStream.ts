@@ -1,4 +1,3 @@
-import type { FollowedPlan } from "@bowline/runtime/unstable/stream/PlanFollower"
 import type { HttpServerResponse } from "effect/http"
 import type { DecisionPause } from "../../http/DecisionPause.ts"
 import * as SseAnswer from "../../http/SseAnswer.ts"
@@ -38,11 +37,12 @@ const endOf = ({ after, brought = new Set(), events }: Seen, why: SseAnswer.Why)
  * `response.failed` sees an `error`. At a pause it ends with `response.completed`, as the server of OpenAI does, since clients decide after
  * the end only; the response in it is still `in_progress`.
  */
-export const respond = (seen: Seen, frames: FollowedPlan["frames"]): HttpServerResponse.HttpServerResponse => {
+export const respond = (seen: Seen, { frames, shortCut }: SseAnswer.Told): HttpServerResponse.HttpServerResponse => {
   const { after, events, pause } = seen
   return SseAnswer.translated({
     plan_id: events.plan_id,
     frames,
+    shortCut,
     next: (frame) =>
       events
         .next(frame)

@@ -59,17 +59,12 @@ export const layer = HttpApiBuilder.group(
       { files, fold }: ReturnType<typeof showing>,
       decided: ReadonlySet<string>
     ) => {
-      const withFiles = (plan: FollowedPlan) => ({ ...plan, frames: files.before(plan.frames) })
-      PlanArrival.join(plan.connect, request)
-      return UiStream.respond(withFiles(plan), {
+      return UiStream.respond(plan, {
         ...protocol,
         fold,
         decided,
-        follow: (next) =>
-          Effect.map(ui.follow(caller, next), (followed) => {
-            PlanArrival.join(followed.plan.connect, request)
-            return { ...followed, plan: withFiles(followed.plan) }
-          }),
+        join: (plan) => ({ frames: files.before(plan.frames), shortCut: PlanArrival.join(plan, request) }),
+        follow: (next) => ui.follow(caller, next),
         hold: (read, seen) => waiting.hold(caller, read, seen),
         isIdle: (read) => results.isIdle(caller, read)
       })

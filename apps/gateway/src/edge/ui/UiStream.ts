@@ -11,6 +11,8 @@ import * as SseAnswer from "../../http/SseAnswer.ts"
 const none: FollowedPlan["frames"] = Stream.empty
 
 interface Telling {
+  /** Joins the plan's reader to the connection of its client. */
+  readonly join: (plan: FollowedPlan) => SseAnswer.Told
   /** Reads the next plan, which answers what this one could not hear any more, and says where its answer to that ends. */
   readonly follow: (
     plan: PlanId
@@ -45,9 +47,12 @@ const decodePayload = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Reco
  * after the end of a stream.
  */
 export const respond = (
-  { frames, plan_id, session_id }: FollowedPlan,
-  { decided, fold, follow, headers, hold, isIdle, tail }: Telling
+  plan: FollowedPlan,
+  { decided, fold, follow, headers, hold, isIdle, join, tail }: Telling
 ): HttpServerResponse.HttpServerResponse => {
+  const { plan_id, session_id } = plan
+  const { frames, shortCut } = join(plan)
+  let cutNext: ((next: SseAnswer.Told) => void) | undefined
   let seen = 0
   let read = plan_id
   const next = Effect.gen(function* () {
@@ -55,7 +60,9 @@ export const respond = (
     const { plan, until } = yield* follow(PlanId.make(fold.movedTo))
     read = plan.plan_id
     fold.follow(until)
-    return plan.frames
+    const told = join(plan)
+    cutNext?.(told)
+    return told.frames
   })
   const whole: FollowedPlan["frames"] = Stream.concat(frames, Stream.unwrap(next))
   const encode = (events: ReadonlyArray<object>) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")
@@ -68,6 +75,13 @@ export const respond = (
   const body = SseAnswer.translated({
     plan_id,
     frames: whole,
+    shortCut: shortCut && {
+      ...shortCut,
+      from: (write) => {
+        shortCut.from(write)
+        cutNext = (next) => next.shortCut?.from(write)
+      }
+    },
     next: ({ event, payload, seq }) => {
       seen = seq
       if (unseen.has(event)) return ""

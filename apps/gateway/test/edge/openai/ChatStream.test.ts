@@ -15,7 +15,7 @@ describe("a stream of Chat Completions", () => {
   ] as const)("says a comment after each 10 s in which %s is silent", ([, turn, last]) =>
     Effect.gen(function* () {
       const { frames, plan_id } = yield* TestKit.follow({ question: "?", agents })
-      const { body } = respond({ plan_id, created: 0, model: "bowline" }, options, frames)
+      const { body } = respond({ plan_id, created: 0, model: "bowline" }, options, { frames })
       if (body._tag !== "Stream") return assert.fail("The answer is no stream")
       let heard = ""
       const decoder = new TextDecoder()
@@ -39,7 +39,7 @@ describe("a stream of Chat Completions", () => {
       const frame = { seq: 1, at: "2026-01-01T00:00:00.000Z", event: "queued", payload: '{"position":1}' } as const
       const frames = Stream.map(Stream.tick("9 seconds"), () => frame)
       const { plan_id } = yield* TestKit.post({ question: "?" })
-      const { body } = respond({ plan_id, created: 0, model: "bowline" }, options, frames)
+      const { body } = respond({ plan_id, created: 0, model: "bowline" }, options, { frames })
       if (body._tag !== "Stream") return assert.fail("The answer is no stream")
       const heard: Array<string> = []
       yield* Effect.forkScoped(

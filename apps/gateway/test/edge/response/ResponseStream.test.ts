@@ -17,7 +17,7 @@ describe("a stream of Responses", () => {
     Effect.gen(function* () {
       const { frames, plan_id } = yield* TestKit.follow({ question: "?", agents })
       const events = new ResponseEvents({ plan_id, leg: 1 }, echo)
-      const { body } = respond({ events, after: -1 }, frames)
+      const { body } = respond({ events, after: -1 }, { frames })
       if (body._tag !== "Stream") return assert.fail("The answer is no stream")
       let heard = ""
       const decoder = new TextDecoder()

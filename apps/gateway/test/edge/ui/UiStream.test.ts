@@ -33,6 +33,7 @@ const listen = Effect.fnUntraced(function* (
     headers: {},
     decided,
     isIdle: () => Effect.succeed(true),
+    join: ({ frames }) => ({ frames }),
     follow: () => Effect.die("No plan follows"),
     hold: () => Effect.void
   })
