@@ -21,6 +21,7 @@ import {
   refusals,
   saysTheSame,
   settles,
+  type StoredEntry,
   type StoredSettling,
   toolsIn
 } from "@bowline/runtime/unstable/store/InboxStore"
@@ -40,7 +41,7 @@ import {
   toEntry,
   toOpenWait,
   toWaiting,
-  toWaits,
+  toWait,
   waitingColumns,
   type WaitingRow
 } from "./internal/InboxRows.ts"
@@ -95,7 +96,20 @@ select p.state, p.owner from plans p where p.id = ${plan} and ${ofOwner(sql, own
   return locked ?? (yield* new NotFound({ what: "plan" }))
 })
 
-const known = ({ entry_id, moved_to }: EntryRow): Accepted => ({ _tag: "Known", entry_id, moved_to })
+/** An entry that was accepted before. */
+interface KnownEntry<Said = StoredEntry> {
+  readonly entry_id: EntryId
+  readonly moved_to: PlanId | null
+  readonly entry: Said
+}
+
+const knownEntry = "json_build_object('entry_id', e.id, 'moved_to', e.moved_to, 'entry', e.entry)"
+
+const known = ({ entry_id, moved_to }: KnownEntry): Accepted => ({ _tag: "Known", entry_id, moved_to })
+
+/** The answer to an entry whose id is known: it is the same entry again. */
+const again = (same: KnownEntry, entry: StoredEntry) =>
+  isSame(same.entry, entry) ? Effect.succeed(known(same)) : Effect.fail(new IdempotencyConflict())
 
 /** Writes an entry; one that was `moved` is in its last state. */
 const insert = (
@@ -116,7 +130,7 @@ on conflict (id) do nothing`
 const count = (sql: Sql, plan: PlanId) => sql`update plans set inbox_count = inbox_count + 1 where id = ${plan}`
 
 /** The same for what the plan waits for: if it is parked, it goes on. */
-const countAndWake = (sql: Sql, plan: PlanId, because: "entry" | "account" = "entry") =>
+const countAndWake = (sql: Sql, plan: PlanId, because: "entry" | "account") =>
   sql`update plans p set inbox_count = p.inbox_count + 1, ${wakes(sql, because)} where p.id = ${plan}`
 
 /** Writes a frame of a parked plan, in the place of the process that has none of it. The plan's row is locked. */
@@ -139,7 +153,7 @@ const sayToParked = Effect.fnUntraced(function* (sql: Sql, { by, entry_id, plan_
   const [timer] = yield* sql`
 select from waits w where w.plan_id = ${plan_id} and w.kind = 'timer' and ${sql.literal(isOpenWait)} limit 1`
   if (timer !== undefined) {
-    yield* countAndWake(sql, plan_id)
+    yield* countAndWake(sql, plan_id, "entry")
     return "woken" as const
   }
   yield* count(sql, plan_id)
@@ -154,40 +168,57 @@ type LockedWait = OpenWait & {
   readonly tool_digest: string | null
 }
 
+/** What is known behind the lock of the plan: a statement does not see what commits after it began. */
+interface KnownOfCall {
+  readonly same: KnownEntry | null
+  /** What has settled the wait before. */
+  readonly first: KnownEntry<StoredSettling> | null
+  readonly wait: LockedWait | null
+}
+
+const readCall = (sql: Sql, { entry_id, plan_id }: Accepting, entry: StoredSettling) => sql<KnownOfCall>`
+select (select ${sql.literal(knownEntry)} from inbox e where e.id = ${entry_id}) as same, (
+  select ${sql.literal(knownEntry)} from inbox e
+  where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${entry.type}
+    and (asked.round is null or e.round = asked.round)
+  order by e.round desc limit 1
+) as first, case when w.kind is not null then json_build_object('kind', w.kind, 'round', w.round, 'tool', w.tool, 'schema', w.schema, 'url', w.url,
+  'is_expired', w.is_expired, 'decision', w.decision, 'known_tool', w.known_tool, 'tool_digest', w.tool_digest) end as wait
+from (select 1) one left join waits w on w.plan_id = ${plan_id} and w.task_id = ${entry.task_id}
+cross join lateral (select coalesce(
+  ${entry.type === "answer" ? (entry.round ?? null) : null}::int, case when w.kind = ${settles[entry.type]} then w.round end
+) as round) asked`
+
 /** Settles the wait of a call. What has settled it before stands. */
 const settle = Effect.fnUntraced(function* (sql: Sql, accepting: Accepting, entry: StoredSettling, plan: LockedPlan) {
   const { by, entry_id, plan_id } = accepting
-  const [wait] = yield* sql<LockedWait>`
-select kind, round, tool, schema, url, is_expired, decision, known_tool, tool_digest from waits
-where plan_id = ${plan_id} and task_id = ${entry.task_id}`
+  const [{ first, same, wait } = { first: null, same: null, wait: null }] = yield* readCall(sql, accepting, entry)
+  if (same !== null) return yield* again(same, entry)
+  if (first !== null) return saysTheSame(first.entry, entry) ? known(first) : yield* refusals.settled
   const isWaiting = wait?.kind === settles[entry.type]
-  const asked = (entry.type === "answer" ? entry.round : undefined) ?? (isWaiting ? wait.round : undefined)
-  const [first] = yield* sql<EntryRow & { readonly entry: StoredSettling }>`
-select ${sql.literal(entryColumns)} from inbox e
-where e.plan_id = ${plan_id} and e.task_id = ${entry.task_id} and e.type = ${entry.type}
-  ${asked === undefined ? sql`` : sql`and e.round = ${asked}`}
-order by e.round desc limit 1`
-  if (first !== undefined) return saysTheSame(first.entry, entry) ? known(first) : yield* refusals.settled
-  const round = asked ?? 1
+  const round = (entry.type === "answer" ? entry.round : undefined) ?? (isWaiting ? wait.round : 1)
   if (!isWaiting || round > wait.round) return yield* new NotFound({ what: "task" })
   if (wait.decision !== null || round < wait.round) return yield* refusals.settled
   if (isOver(plan)) return yield* refusals.over
   if (wait.is_expired) return yield* refusals.expired
-  yield* insert(sql, accepting, round, null)
   const decided =
     entry.type === "decision"
       ? sql`, decision = ${entry.decision}, note = ${entry.note === undefined ? null : storable(entry.note)},
   decided_by = ${by}, remember = ${(entry.decision === "approve" && entry.remember) || null}`
       : sql``
+  const learned =
+    entry.type === "decision" && entry.decision === "approve" && wait.known_tool !== null
+      ? sql`, learned as (
+  insert into known_tools (owner, tool, digest, expires_at)
+  values (${plan.owner}, ${wait.known_tool}, ${wait.tool_digest}, now() + ${Duration.toMillis(knownFor)} * interval '1 millisecond')
+  on conflict (owner, tool) do update set (digest, expires_at) = (excluded.digest, excluded.expires_at)
+)`
+      : sql``
   yield* sql`
-update waits set settled_by = ${entry_id}${decided} where plan_id = ${plan_id} and task_id = ${entry.task_id}`
-  if (entry.type === "decision" && entry.decision === "approve" && wait.known_tool !== null) {
-    yield* sql`
-insert into known_tools (owner, tool, digest, expires_at)
-values (${plan.owner}, ${wait.known_tool}, ${wait.tool_digest}, now() + ${Duration.toMillis(knownFor)} * interval '1 millisecond')
-on conflict (owner, tool) do update set (digest, expires_at) = (excluded.digest, excluded.expires_at)`
-  }
-  yield* countAndWake(sql, plan_id, entry.type === "account" ? "account" : "entry")
+with said as (${insert(sql, accepting, round, null)}), settled as (
+  update waits set settled_by = ${entry_id}${decided} where plan_id = ${plan_id} and task_id = ${entry.task_id}
+)${learned}
+${countAndWake(sql, plan_id, entry.type === "account" ? "account" : "entry")}`
   return { ...accepted(entry_id), ...(plan.state === "waiting" && { parked: "woken" as const }) }
 })
 
@@ -198,23 +229,25 @@ const accept = (sql: Sql, accepting: Accepting) =>
     Effect.gen(function* () {
       const { entry, entry_id, owner, plan_id } = accepting
       const plan = yield* lock(sql, plan_id, owner)
-      const [same] = yield* sql<EntryRow>`
-select ${sql.literal(entryColumns)} from inbox e where e.id = ${entry_id}`
-      if (same !== undefined) {
-        return isSame(same.entry, entry) ? known(same) : yield* new IdempotencyConflict()
-      }
       if (entry.type !== "text") return yield* settle(sql, accepting, entry, plan)
+      const [{ is_full, same } = { is_full: false, same: null }] = yield* sql<{
+        readonly same: KnownEntry | null
+        readonly is_full: boolean
+      }>`
+select (select ${sql.literal(knownEntry)} from inbox e where e.id = ${entry_id}) as same, (
+  select count(*) >= ${maxTexts.count} or coalesce(sum(characters), 0) + ${entry.text.length} > ${maxTexts.characters}
+  from inbox where plan_id = ${plan_id} and type = 'text' and state = 'accepted'
+) as is_full`
+      if (same !== null) return yield* again(same, entry)
       if (plan.state === "completed" && entry.else === "ask") return { _tag: "Completed" as const, owner: plan.owner }
       if (isOver(plan)) return yield* refusals.over
-      const [waiting] = yield* sql<{ readonly is_full: boolean }>`
-select count(*) >= ${maxTexts.count} or coalesce(sum(characters), 0) + ${entry.text.length} > ${maxTexts.characters} as is_full
-from inbox where plan_id = ${plan_id} and type = 'text' and state = 'accepted'`
-      if (waiting?.is_full === true) return yield* refusals.full
-      yield* insert(sql, accepting, null, null)
+      if (is_full) return yield* refusals.full
+      const said = insert(sql, accepting, null, null)
       if (plan.state === "waiting") {
+        yield* said
         return { ...accepted(entry_id), parked: yield* sayToParked(sql, accepting, entry.text) }
       }
-      yield* count(sql, plan_id)
+      yield* sql`with said as (${said}) ${count(sql, plan_id)}`
       return accepted(entry_id)
     })
   )
@@ -316,9 +349,10 @@ where p.owner = ${owner} and p.state in ('queued', 'running', 'waiting') and w.k
       )
     ).pipe(Effect.map((rows) => newestFirst(rows, limit, toApproval))),
   decision: ({ plan_id, task_id }) =>
-    withDeadline(readWaits(sql, [plan_id])).pipe(
-      Effect.map((rows): GivenDecision | undefined => {
-        const given = toWaits(rows).find((wait) => wait.task_id === task_id)?.decision
+    withDeadline(readWaits(sql, plan_id)).pipe(
+      Effect.map(([row]): GivenDecision | undefined => {
+        const wait = row?.waits?.find((wait) => wait.task_id === task_id)
+        const given = wait && toWait(wait).decision
         return given && { ...Struct.pick(given.entry, ["decision", "note"]), by: given.by }
       })
     ),

@@ -67,7 +67,11 @@ const write = Effect.fnUntraced(function* (
   const parksAborted = record.abort !== undefined && changes.some(({ _tag }) => _tag === "Parked")
   if (inbox?.closes === true && (inbox.seen !== record.inboxCount || parksAborted)) return "unread"
   const next = changes.flatMap((change) => (change._tag === "Continued" ? [change.plan] : []))
-  const creates = yield* Effect.orDie(Effect.forEach(next, (plan) => prepare(memory, plan, Infinity, record)))
+  // Most commits are a piece of a text.
+  const creates =
+    next.length === 0
+      ? []
+      : yield* Effect.orDie(Effect.forEach(next, (plan) => prepare(memory, plan, Infinity, record)))
   for (const change of changes) apply(memory, record, session, change, at)
   if (isSettled(record.plan)) {
     memory.open.delete(plan_id)

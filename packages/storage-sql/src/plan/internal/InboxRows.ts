@@ -18,6 +18,7 @@ import {
   type StoredWaitKind
 } from "@bowline/runtime/unstable/store/InboxStore"
 import { type Schema, Struct } from "effect"
+import { sameTime } from "./StoredEvent.ts"
 import type { SqlClient } from "effect/sql"
 
 /** A row of `inbox`. */
@@ -48,7 +49,7 @@ interface WaitRow {
   readonly tool: string
   readonly schema: Schema.Json | null
   readonly url: string | null
-  readonly expires_at: Date
+  readonly expires_at: string
   readonly tool_digest: string | null
   readonly mark: string | null
   readonly is_expired: boolean
@@ -61,17 +62,19 @@ interface WaitRow {
 }
 
 /** The same, with the entry that has decided about the call, which may have waited for something else since. */
-interface DecidedRow extends WaitRow {
+export interface DecidedRow extends WaitRow {
+  /** See `boundWaits`. */
+  readonly is_unbound: boolean
   readonly spent_ms: number | null
-  readonly taken_at: Date | null
+  readonly taken_at: string | null
   readonly approval_id: EntryId | null
   readonly approver: CallerName | null
   readonly approval: DecisionEntry | null
 }
 
-const waitColumns = `w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema, w.url,
+const waitColumns = `w.ordinal, w.plan_id, w.task_id, w.kind, w.round, w.tool, w.schema, w.url,
   coalesce(w.expires_at, p.deadline_at) as expires_at, w.tool_digest, w.mark, w.is_expired, e.id as entry_id, e.author, e.entry,
-  w.decision, w.note, w.decided_by, w.spent_ms, case when e.state = 'taken' then e.at end as taken_at, d.id as approval_id, d.author as approver, d.entry as approval`
+  w.decision, w.note, w.decided_by, w.spent_ms, case when e.state = 'taken' then e.at end as taken_at, w.expires_at is null as is_unbound, d.id as approval_id, d.author as approver, d.entry as approval`
 
 /** A decision that has no entry. */
 const formerDecision = ({ decided_by: by, decision, note, task_id }: WaitRow): StoredWait["decision"] =>
@@ -94,14 +97,14 @@ const decisionOf = (row: DecidedRow): StoredWait["decision"] => {
   return { entry_id: approval_id, by: approver, entry: approval }
 }
 
-const toWait = (row: DecidedRow): StoredWait => ({
+export const toWait = (row: DecidedRow): StoredWait => ({
   ...toOpenWait(row),
   task_id: row.task_id,
-  expires_at: row.expires_at.toISOString(),
+  expires_at: sameTime(row.expires_at),
   mark: row.mark,
   spent_ms: row.spent_ms,
   settlement: settlementOf(row),
-  taken_at: row.taken_at?.toISOString() ?? null,
+  taken_at: row.taken_at && sameTime(row.taken_at),
   decision: decisionOf(row)
 })
 
@@ -113,20 +116,24 @@ export const toOpenWait = ({ kind, round, schema, tool, url }: Pick<WaitRow, key
   url
 })
 
-/** The waits of these plans, in their order. */
-export const readWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<DecidedRow>`
-select ${sql.literal(waitColumns)} from waits w join plans p on p.id = w.plan_id left join inbox e on e.id = w.settled_by
+/** The waits of the plan `p`. */
+const waitsOfPlan = `select ${waitColumns} from waits w left join inbox e on e.id = w.settled_by
 left join inbox d on d.plan_id = w.plan_id and d.task_id = w.task_id and d.type = 'decision'
-where ${sql.in("w.plan_id", plans)} order by w.ordinal`
+where w.plan_id = p.id`
+
+/** The same as JSON, in their order. */
+export const waitList = `(select json_agg(w order by w.ordinal) from (${waitsOfPlan}) w)`
+
+export const readWaits = (sql: SqlClient.SqlClient, plan: PlanId) =>
+  sql<{ readonly waits: ReadonlyArray<DecidedRow> | null }>`
+select ${sql.literal(waitList)} as waits from plans p where p.id = ${plan}`
 
 /** The version before has stored approvals without an end: theirs is the deadline of the plan, at which they end also when that is parked. */
 export const boundWaits = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql`
 update waits w set expires_at = p.deadline_at from plans p
 where p.id = w.plan_id and ${sql.in("w.plan_id", plans)} and w.expires_at is null`
 
-export const toWaits = (rows: ReadonlyArray<DecidedRow>): ReadonlyArray<StoredWait> => rows.map(toWait)
-
-interface ContentRow {
+export interface ContentRow {
   readonly plan_id: PlanId
   readonly count: number
   readonly texts: ReadonlyArray<{
@@ -145,12 +152,8 @@ export const newestTools = `(
   select e.tools from inbox e where e.plan_id = p.id and e.tools is not null order by e.ordinal desc limit 1
 )`
 
-/** What these plans have not used yet of their inboxes. One statement, so that the number fits what is read. */
-export const readContents = (
-  sql: SqlClient.SqlClient,
-  plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>
-) => sql<ContentRow>`
-select p.id as plan_id, p.inbox_count as count, (
+/** What the plan `p` has not used yet of its inbox. One statement reads it, so that the number fits what is read. */
+export const contentColumns = `p.id as plan_id, p.inbox_count as count, (
   select json_agg(json_build_object('entry_id', e.id, 'by', e.author, 'entry', e.entry, 'state', e.state, 'told', e.told) order by e.ordinal)
   from inbox e where e.plan_id = p.id and e.type = 'text'
     and (e.state = 'accepted' or (e.state = 'withdrawn' and e.told is distinct from 'withdrawn'))
@@ -159,7 +162,13 @@ select p.id as plan_id, p.inbox_count as count, (
     'entry_id', e.id, 'author', e.author, 'entry', e.entry, 'decision', w.decision, 'note', w.note, 'decided_by', w.decided_by) order by w.ordinal)
   from waits w left join inbox e on e.id = w.settled_by
   where w.plan_id = p.id and (e.state = 'accepted' or (e.id is null and (w.is_expired or w.decision is not null)))
-) as settled, ${sql.literal(newestTools)} as tools
+) as settled, ${newestTools} as tools`
+
+export const readContents = (
+  sql: SqlClient.SqlClient,
+  plans: ReadonlyArray<{ readonly plan_id: PlanId; readonly seen: number }>
+) => sql<ContentRow>`
+select ${sql.literal(contentColumns)}
 from json_to_recordset(${JSON.stringify(plans)}::json) as i(plan_id text, seen int) join plans p on p.id = i.plan_id
 where p.inbox_count <> i.seen
   -- A replica of the version before counts no decisions.

@@ -10,8 +10,16 @@ import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
-import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
-import { boundWaits, readContents, readWaits, toContent, toWaits } from "./InboxRows.ts"
+import { eventTime, sameTime } from "./StoredEvent.ts"
+import {
+  boundWaits,
+  contentColumns,
+  type ContentRow,
+  type DecidedRow,
+  toContent,
+  toWait,
+  waitList
+} from "./InboxRows.ts"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
 import { findBlocksBefore, unpack } from "./SealedEvents.ts"
 
@@ -26,17 +34,6 @@ type TakenRow = PlanRow & {
   readonly gist: Schema.Json | null
   readonly left_ms: number
 }
-
-interface OfPlan {
-  readonly plan_id: PlanId
-}
-
-type TaskRow = OfPlan & Omit<StoredTask, "started_at"> & { readonly started_at: Date }
-
-const toTask = (row: TaskRow): StoredTask => ({
-  ...Struct.omit(row, ["plan_id"]),
-  started_at: row.started_at.toISOString()
-})
 
 interface Looking {
   readonly replica: ReplicaId
@@ -170,22 +167,21 @@ from taken p order by p.ordinal`
 }
 
 /**
- * Reads the events from the last `step` on, or all events that are not sealed if there is none. Walks back row by row along the primary key: a query
+ * The events of the plan `p` from its last `step` on, or all events that are not sealed if there is none. Walks back row by row along the primary key: a query
  * for the last `step` lets Postgres read everything before it, too, which can be a lot.
  */
-const readTails = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<OfPlan & StoredEvent>`
-with recursive tail as (
-  select last.* from plans p
-  cross join lateral (select * from events e where e.plan_id = p.id order by e.seq desc limit 1) last
-  where ${sql.in("p.id", plans)}
-  union all
-  select before.* from tail t
-  cross join lateral (
-    select * from events e where e.plan_id = t.plan_id and e.seq < t.seq order by e.seq desc limit 1
-  ) before
-  where t.event <> 'step'
-)
-select plan_id, seq, ${sql.literal(eventTime)}, count, event, payload from tail e order by plan_id, seq`
+const tail = `(
+  with recursive tail as (
+    (select * from events e where e.plan_id = p.id order by e.seq desc limit 1)
+    union all
+    select before.* from tail t
+    cross join lateral (
+      select * from events e where e.plan_id = t.plan_id and e.seq < t.seq order by e.seq desc limit 1
+    ) before
+    where t.event <> 'step'
+  )
+  select json_agg(e order by e.seq) from (select seq, ${eventTime}, count, event, payload from tail e) e
+)`
 
 const beginsTail = ({ event, seq }: EventRow): boolean => event === "step" || seq === 1
 
@@ -210,52 +206,69 @@ const addSealed = Effect.fnUntraced(function* (
   }
 })
 
-const readTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<TaskRow>`
-select plan_id, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
-from tasks where ${sql.in("plan_id", plans)} order by ordinal`
+const tasks = `(
+  select json_agg(t order by t.ordinal) from (
+    select ordinal, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
+    from tasks where plan_id = p.id
+  ) t
+)`
 
-type StepRow = OfPlan & Pick<Message, "parts">
+/** The messages of the last step, which alone can have calls without a result. Walks back row by row along the primary key. */
+const steps = `(
+  with recursive step as (
+    select last.* from (select * from messages m where m.session_id = p.session_id order by m.seq desc limit 1) last
+    where last.plan_id = p.id
+    union all
+    select before.* from step s
+    cross join lateral (
+      select * from messages m where m.session_id = s.session_id and m.seq < s.seq order by m.seq desc limit 1
+    ) before
+    where s.role = 'tool' and before.plan_id = s.plan_id
+  )
+  select json_agg(json_build_object('parts', parts) order by seq) from step
+)`
 
-/** Reads the messages of the last step, which alone can have calls without a result. Walks back row by row along the primary key. */
-const readSteps = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<StepRow>`
-with recursive step as (
-  select p.id as plan, last.* from plans p
-  cross join lateral (select * from messages m where m.session_id = p.session_id order by m.seq desc limit 1) last
-  where ${sql.in("p.id", plans)} and last.plan_id = p.id
-  union all
-  select s.plan, before.* from step s
-  cross join lateral (
-    select * from messages m where m.session_id = s.session_id and m.seq < s.seq order by m.seq desc limit 1
-  ) before
-  where s.role = 'tool' and before.plan_id = s.plan
-)
-select plan_id, parts from step order by plan_id, seq`
+interface LeftRow extends ContentRow {
+  readonly tail: ReadonlyArray<EventRow> | null
+  readonly tasks: ReadonlyArray<StoredTask & { readonly ordinal: number }> | null
+  readonly steps: ReadonlyArray<Pick<Message, "parts">> | null
+  readonly waits: ReadonlyArray<DecidedRow> | null
+}
 
-const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
+/** What is left of these plans besides their rows. */
+const readLeft = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<LeftRow>`
+select ${sql.literal(`${contentColumns}, ${waitList} as waits, ${tail} as tail, ${tasks} as tasks, ${steps} as steps`)}
+from plans p where ${sql.in("p.id", plans)}`
 
-/** Reads events, tasks and messages in statements of their own, behind the locks: a statement does not see what commits after it began. */
+const toTask = ({ started_at, ...row }: StoredTask & { readonly ordinal: number }): StoredTask => ({
+  ...Struct.omit(row, ["ordinal"]),
+  started_at: sameTime(started_at)
+})
+
+const restOf = (plan: PlanId, left: LeftRow | undefined) => ({
+  inbox: left === undefined ? emptyInbox(plan) : toContent(left),
+  waits: (left?.waits ?? []).map(toWait),
+  tasks: (left?.tasks ?? []).map(toTask),
+  unanswered: unanswered(left?.steps ?? [])
+})
+
+/** Reads the rest in a statement of its own, behind the locks: a statement does not see what commits after it began. */
 export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
   sql.withTransaction(
     Effect.gen(function* () {
       const taken = yield* take(sql, taking)
       if (taken.length === 0) return []
       const ids = taken.map(({ plan_id }) => plan_id)
+      const left = new Map((yield* readLeft(sql, ids)).map((row) => [row.plan_id, row]))
       const tails = new Map(
-        Array.from(byPlan(yield* readTails(sql, ids)), ([plan, rows]) => [
+        Array.from(left, ([plan, { tail }]) => [
           plan,
-          rows.map((row) => toEventRow(Struct.omit(row, ["plan_id"])))
+          (tail ?? []).map((row): EventRow => ({ ...row, at: sameTime(row.at) }))
         ])
       )
       yield* addSealed(sql, ids, tails)
-      const tasks = byPlan(yield* readTasks(sql, ids))
-      const steps = byPlan(yield* readSteps(sql, ids))
-      const waits = byPlan(yield* readWaits(sql, ids))
-      yield* boundWaits(sql, ids)
-      // No plan has a number below 0: each of them is read.
-      const inboxes = (yield* readContents(
-        sql,
-        ids.map((plan_id) => ({ plan_id, seen: -1 }))
-      )).map(toContent)
+      const isUnbound = Array.from(left.values()).some(({ waits }) => waits?.some(({ is_unbound }) => is_unbound))
+      if (isUnbound) yield* boundWaits(sql, ids)
       return taken.map((row): AbandonedPlan => ({
         plan: toPlan(row),
         owner: row.owner,
@@ -270,11 +283,8 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         deaths: row.deaths,
         wokenBy: row.woken_by,
         gist: row.gist,
-        inbox: inboxes.find(({ plan_id }) => plan_id === row.plan_id) ?? emptyInbox(row.plan_id),
-        waits: toWaits(waits.get(row.plan_id) ?? []),
-        tail: tails.get(row.plan_id) ?? [],
-        tasks: (tasks.get(row.plan_id) ?? []).map(toTask),
-        unanswered: unanswered(steps.get(row.plan_id) ?? [])
+        ...restOf(row.plan_id, left.get(row.plan_id)),
+        tail: tails.get(row.plan_id) ?? []
       }))
     })
   )
