@@ -18,7 +18,7 @@ export const findPostgres = async (settings: ReadonlyArray<string> = []): Promis
   const keeper = await start("packages/storage-sql/test/postgres/keepServer.ts", settings)
   return {
     url: keeper.url,
-    note: "a throw-away server on this machine, without fsync",
+    note: `a throw-away server on this machine, ${settings.includes("fsync=on") ? "with" : "without"} fsync`,
     [Symbol.asyncDispose]: () => keeper[Symbol.asyncDispose]()
   }
 }
