@@ -1,6 +1,6 @@
 import { Metadata, PlanBody, Sampling } from "@bowline/domain/plan/PlanRequest"
 import { Schema, SchemaTransformation } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
 import { Parameter } from "../api/PageQuery.ts"
 import { routeHeaders } from "../plan/RouteHeaders.ts"
@@ -132,15 +132,20 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
     }).annotate(OpenApi.Summary, "Ask a question as a client of OpenAI's Chat Completions"),
     HttpApiEndpoint.get("storedChats", "/v1/chat/completions", {
       query: {
-        limit: Schema.optionalKey(Limit.annotate({ description: "1 to 100, 20 if not given" })),
-        after: Schema.optionalKey(Parameter.annotate({ description: "The id of the last one of the page before" })),
-        order: Schema.optionalKey(
-          Schema.Literals(["desc"]).annotate({ message: 'Expected "desc": the newest one comes first' })
-        )
+        ...itemQuery,
+        model: Schema.optionalKey(Parameter.annotate({ description: "The `model` of the completion" }))
       },
       success: StoredChats,
       error: failures
-    }).annotate(OpenApi.Summary, "The completions that were asked with `store: true`, the newest one first"),
+    })
+      // A parameter has the name of its entry: `metadata[<key>]`. The gateway refuses any other that is not known.
+      .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "ignore" })
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "The completions that were asked with `store: true`, the oldest one first",
+          description: "`metadata[<key>]=<value>` is an entry of its `metadata`; several of them: all"
+        })
+      ),
     HttpApiEndpoint.get("storedChat", "/v1/chat/completions/:id", {
       params: chatId,
       success: ChatCompletion,

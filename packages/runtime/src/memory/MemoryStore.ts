@@ -63,6 +63,15 @@ export type {
   TaskStore
 }
 
+const hasAll = (found: unknown, entries: ReadonlyArray<readonly [key: string, value: string]>): boolean =>
+  entries.every(
+    ([key, value]) => Predicate.hasProperty(found, key) && Object.hasOwn(found, key) && found[key] === value
+  )
+
+const hasEcho = (echo: PlanRecord["echo"], { metadata = [], model, type }: NonNullable<PlanFilter["echo"]>): boolean =>
+  hasAll(echo, Object.entries({ type, ...(model !== undefined && { model }) })) &&
+  (metadata.length === 0 || (Predicate.hasProperty(echo, "metadata") && hasAll(echo.metadata, metadata)))
+
 const passes = (record: PlanRecord, filter: PlanFilter): boolean => {
   const { key_id: keyOf, plan, tasks } = record
   const {
@@ -87,7 +96,7 @@ const passes = (record: PlanRecord, filter: PlanFilter): boolean => {
     (states === undefined || states.includes(plan.state)) &&
     (model === undefined || plan.model === model) &&
     (key_id === undefined || keyOf === key_id) &&
-    (echo === undefined || (Predicate.hasProperty(record.echo, "type") && record.echo.type === echo)) &&
+    (echo === undefined || hasEcho(record.echo, echo)) &&
     (error_code === undefined || plan.error?.code === error_code) &&
     (since === undefined || plan.created_at >= since) &&
     (until === undefined || plan.created_at < until) &&
@@ -95,7 +104,7 @@ const passes = (record: PlanRecord, filter: PlanFilter): boolean => {
     (reason === undefined || plan.error?.reason === reason) &&
     (tool === undefined || calls.some((call) => call.tool === tool)) &&
     (agent === undefined || calls.some((call) => call.agent === agent)) &&
-    metadata.every(([key, value]) => Object.hasOwn(plan.metadata, key) && plan.metadata[key] === value)
+    hasAll(plan.metadata, metadata)
   )
 }
 
@@ -146,10 +155,12 @@ const makePlanStore = (
     }),
   list: (owner, filter, page) =>
     Effect.sync(() => {
-      const { before } = filter
-      const end = before === undefined ? Infinity : (memory.plans.get(before)?.ordinal ?? 0)
+      const { behind } = filter
+      const from = behind === undefined ? undefined : memory.plans.get(behind)?.ordinal
+      const isBehind = ({ ordinal }: PlanRecord) =>
+        behind === undefined || (from !== undefined && (page.oldestFirst === true ? ordinal > from : ordinal < from))
       const found = Array.from(memory.plans.values()).filter(
-        (record) => record.owner === (owner ?? record.owner) && record.ordinal < end && passes(record, filter)
+        (record) => record.owner === (owner ?? record.owner) && isBehind(record) && passes(record, filter)
       )
       return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, previewOf(question)))
     }),

@@ -316,10 +316,14 @@ export interface PlanFilter {
   readonly feedback?: FeedbackSign
   /** What anybody has said of it last has this label. */
   readonly label?: string
-  /** The `type` of its echo. */
-  readonly echo?: string
-  /** Older than this plan. */
-  readonly before?: PlanId
+  /** Its echo has this `type`, this `model`, and all of these entries of its `metadata`. An echo that is found by more than its type has nothing but texts and numbers in front of these. */
+  readonly echo?: {
+    readonly type: string
+    readonly model?: string
+    readonly metadata?: ReadonlyArray<readonly [key: string, value: string]>
+  }
+  /** It comes behind this plan in the list. */
+  readonly behind?: PlanId
 }
 
 /** A plan that lost its replica and was taken over. The new replica writes it with `guard`. */
@@ -417,11 +421,11 @@ export class PlanStore extends Context.Service<
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
     /** Gives the plan another echo, or with null none. The plan itself stays as it is. */
     readonly setEcho: (id: PlanId, echo: Schema.Json | null) => Effect.Effect<void, StorageError>
-    /** The plans of the owner, or of everybody if there is none, newest first. */
+    /** The plans of the owner, or of everybody if there is none, newest first. `oldestFirst` turns the order around. */
     readonly list: (
       owner: CallerName | undefined,
       filter: PlanFilter,
-      page: PageRequest
+      page: PageRequest & { readonly oldestFirst?: boolean }
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /**
      * A page of at most `limit` rows in order, from the one that holds the event `after + 1`. It ends with the row that brings it to

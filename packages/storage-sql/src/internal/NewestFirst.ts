@@ -1,6 +1,6 @@
 import type { Page } from "@bowline/runtime/unstable/store/Page"
 
-/** Makes a page of rows that were read newest first, with one row more than `limit` if the page is not the last one. */
+/** Makes a page of rows that were read in the order of the list, with one row more than `limit` if the page is not the last one. */
 export const newestFirst = <Row extends { readonly ordinal: bigint }, A>(
   rows: ReadonlyArray<Row>,
   limit: number,

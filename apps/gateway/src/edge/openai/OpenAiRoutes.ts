@@ -4,7 +4,7 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { FileLinks, rootsOf } from "@bowline/runtime/unstable/file/FileLinks"
 import { PlanFollower } from "@bowline/runtime/unstable/stream/PlanFollower"
-import { Clock, Duration, Effect, Schema } from "effect"
+import { Array as Arr, Clock, Duration, Effect, Result, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../../config/GatewayConfig.ts"
@@ -22,6 +22,20 @@ import * as ChatRequest from "./ChatRequest.ts"
 import * as ChatStream from "./ChatStream.ts"
 import * as OpenAiPlans from "./OpenAiPlans.ts"
 import * as StoredChats from "./StoredChats.ts"
+
+const listParameters = ["after", "limit", "model", "order"]
+
+/** The entries of metadata that a list is asked for, `metadata[<key>]=<value>`. Refuses every parameter that a list does not have. */
+const metadataIn = Effect.fnUntraced(function* (url: string) {
+  const [entries, unknown] = Arr.partition(new URL(url, "http://gateway").searchParams, ([path, value]) => {
+    const key = /^metadata\[([^]+)\]$/.exec(path)?.[1]
+    return key === undefined ? Result.fail(path) : Result.succeed([key, value] as const)
+  })
+  const wrong = unknown.filter((path) => !listParameters.includes(path))
+  if (wrong.length === 0) return entries
+  const message = `Expected ${listParameters.join(", ")} or metadata[<key>]`
+  return yield* invalid(wrong.map((path) => ({ path, message })))
+})
 
 /** Models and Chat Completions, as clients of OpenAI's API ask for them. */
 export const layer = HttpApiBuilder.group(
@@ -51,9 +65,10 @@ export const layer = HttpApiBuilder.group(
       )
       .handle("model", ({ params }) => find(params.id).pipe(answer))
       .handle("presetModel", ({ params }) => find(`${params.family}/${params.preset}`).pipe(answer))
-      .handle("storedChats", ({ query }) =>
+      .handle("storedChats", ({ query, request }) =>
         Effect.gen(function* () {
-          return HttpServerResponse.jsonUnsafe(yield* stored.list(yield* Caller, query))
+          const metadata = yield* metadataIn(request.url)
+          return HttpServerResponse.jsonUnsafe(yield* stored.list(yield* Caller, { ...query, metadata }))
         }).pipe(answer)
       )
       .handle("storedChat", ({ params }) =>

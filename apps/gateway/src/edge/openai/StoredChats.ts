@@ -50,6 +50,12 @@ const messageOf = (id: string, role: string, parts: ReadonlyArray<MessagePart>) 
     : null
 })
 
+/** Which completions a list has: those with this model and all of these metadata. */
+interface ListQuery extends ItemPage.Query {
+  readonly model?: string
+  readonly metadata?: ReadonlyArray<readonly [key: string, value: string]>
+}
+
 /** How many completions of a page are read at once: each of them is one row. */
 const concurrency = 8
 
@@ -107,18 +113,22 @@ export const make = Effect.gen(function* () {
         invalid([{ path: "after", message: "Expected the id of a message" }])
       )
     }),
-    /** A page of them, the newest one first. */
-    list: Effect.fnUntraced(function* (
-      caller: CallerName,
-      query: { readonly after?: string; readonly limit?: number }
-    ) {
-      const { after, limit = 20 } = query
-      const before = after === undefined ? undefined : Option.getOrUndefined(planOf(after))
-      if (after !== undefined && before === undefined) {
+    /** A page of them, the oldest one first unless the query says otherwise. */
+    list: Effect.fnUntraced(function* (caller: CallerName, query: ListQuery) {
+      const { after, limit = 20, metadata = [], model, order = "asc" } = query
+      const behind = after === undefined ? undefined : Option.getOrUndefined(planOf(after))
+      if (after !== undefined && behind === undefined) {
         return yield* invalid([{ path: "after", message: "Expected the id of a completion" }])
       }
-      const filter = { echo: type, states: ["completed" as const], ...(before !== undefined && { before }) }
-      const { items, next } = yield* store.list(caller, filter, { limit })
+      const { items, next } = yield* store.list(
+        caller,
+        {
+          echo: { type, metadata, ...(model !== undefined && { model }) },
+          states: ["completed"],
+          ...(behind !== undefined && { behind })
+        },
+        { limit, oldestFirst: order === "asc" }
+      )
       // One that is deleted meanwhile is left out.
       const found = yield* Effect.forEach(
         items,

@@ -2,6 +2,8 @@ import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type OpenAI from "openai"
+import { join } from "node:path"
+import { folderOf } from "../../config/file/ConfigFolder.ts"
 import { post, send, start } from "../../http/RunningGateway.ts"
 import { ask, client } from "./ChatClient.ts"
 
@@ -29,11 +31,11 @@ describe("completions that are stored", () => {
       })
       assert.deepStrictEqual(
         listed.map(({ id }) => id),
-        [streamed.id, second, first]
+        [first, second, streamed.id]
       )
       const read = yield* Effect.promise(() => completions(url).retrieve(first))
       assert.deepStrictEqual<object>(read, { ...answer, metadata: { desk: "7" } })
-      assert.deepStrictEqual(read, listed[2])
+      assert.deepStrictEqual(read, listed[0])
 
       const described = yield* Effect.promise(() => completions(url).update(first, { metadata: { desk: "8" } }))
       assert.deepStrictEqual<object>(described, { ...answer, metadata: { desk: "8" } })
@@ -114,10 +116,32 @@ describe("completions that are stored", () => {
     })
   )
 
-  it.live("are refused by a list that it does not have", () =>
+  it.live("are listed by their model and their newest metadata, in both orders, page by page", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([])
-      const wrong = { after: "plan_x", limit: "0", order: "asc", model: "bowline" }
+      const folder = yield* folderOf({ "gateway.json": JSON.stringify({ presets: { knots: {} } }) })
+      const { url } = yield* start(() => [say("Hello")], { BOWLINE_CONFIG: join(folder, "gateway.json") })
+      const knots = { ...stored, model: "bowline/knots" }
+      const [first, second, third] = [
+        (yield* create(url, stored)).id,
+        (yield* create(url, knots)).id,
+        (yield* create(url, { ...stored, metadata: { desk: "8", team: "a [b]=c" } })).id
+      ]
+      const listed = (query: OpenAI.ChatCompletionListParams) =>
+        Effect.promise(async () => {
+          const found: Array<string> = []
+          for await (const { id } of completions(url).list(query)) found.push(id)
+          return found
+        })
+      assert.deepStrictEqual(yield* listed({ order: "desc", limit: 2 }), [third, second, first])
+      assert.deepStrictEqual(yield* listed({ order: "asc", after: first, limit: 1 }), [second, third])
+      assert.deepStrictEqual(yield* listed({ order: "desc", after: second }), [first])
+      assert.deepStrictEqual(yield* listed({ model: "bowline/knots" }), [second])
+      assert.deepStrictEqual(yield* listed({ model: "bowline", metadata: { desk: "7" } }), [first])
+      assert.deepStrictEqual(yield* listed({ metadata: { desk: "8", team: "a [b]=c" } }), [third])
+      yield* Effect.promise(() => completions(url).update(first, { metadata: { desk: "9" } }))
+      assert.deepStrictEqual(yield* listed({ metadata: { desk: "7" } }), [second])
+      assert.deepStrictEqual(yield* listed({ metadata: { desk: "9" } }), [first])
+      const wrong = { after: "plan_x", limit: "0", order: "up", desk: "7", metadata: "7" }
       for (const [param, value] of Object.entries(wrong)) {
         const refused = yield* send(`${url}/v1/chat/completions?${param}=${value}`)
         assert.deepStrictEqual([refused.status, errorOf(refused).param], [400, param])

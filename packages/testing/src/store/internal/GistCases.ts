@@ -86,5 +86,53 @@ export const gistCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* tasks.told(yield* Given.newOwner, [task_id]), [])
       assert.deepEqual(yield* tasks.told(owner, []), [])
     })
+  },
+  {
+    title:
+      "lists plans oldest first, too, from behind one of them, by the model and the metadata that their echoes have",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const create = (model: string, metadata: Readonly<Record<string, string>>) => {
+        const echo = { type: "chat", created: 1, model, metadata }
+        return Effect.map(Given.create({ echo, owner }), ({ plan }) => plan.plan_id)
+      }
+      const odd = { 'a"b': "c\\d.*\u0000", model: "b", desk: "{1}" }
+      const [first, second, third] = [
+        yield* create("a", { desk: "7" }),
+        yield* create("a/b", odd),
+        yield* create("a", { desk: "77", type: "chat" })
+      ]
+      yield* Given.create({ owner })
+      const echo = { type: "chat" }
+      const list = (filter: Parameters<typeof store.list>[1], page: Partial<Parameters<typeof store.list>[2]> = {}) =>
+        Effect.map(store.list(owner, { echo, ...filter }, { limit: 10, ...page }), ({ items, next }) => ({
+          ids: items.map(({ plan_id }) => plan_id),
+          next
+        }))
+      const oldestFirst = true
+      assert.deepEqual((yield* list({})).ids, [third, second, first])
+      assert.deepEqual((yield* list({ behind: second })).ids, [first])
+      assert.deepEqual((yield* list({ behind: second }, { oldestFirst })).ids, [third])
+      const page = yield* list({}, { oldestFirst, limit: 2 })
+      assert.deepEqual(page.ids, [first, second])
+      assert.ok(page.next !== null)
+      assert.deepEqual(yield* list({}, { oldestFirst, cursor: page.next }), { ids: [third], next: null })
+
+      const found = (asked: { readonly model?: string; readonly metadata?: Readonly<Record<string, string>> }) => {
+        const { metadata, ...model } = asked
+        const entries = metadata === undefined ? {} : { metadata: Object.entries(metadata) }
+        return Effect.map(list({ echo: { ...echo, ...model, ...entries } }), ({ ids }) => ids)
+      }
+      assert.deepEqual(yield* found({ model: "a" }), [third, first])
+      assert.deepEqual(yield* found({ model: "a/b" }), [second])
+      assert.deepEqual(yield* found({ model: "b" }), [])
+      assert.deepEqual(yield* found({ model: "a", metadata: { desk: "7" } }), [first])
+      assert.deepEqual(yield* found({ metadata: { desk: "77", type: "chat" } }), [third])
+      assert.deepEqual(yield* found({ metadata: odd }), [second])
+      for (const [key, value] of Object.entries({ model: "a", created: "1", toString: "", 'a"b': "c.d" })) {
+        assert.deepEqual(yield* found({ metadata: { [key]: value } }), [], key)
+      }
+    })
   }
 ]

@@ -59,7 +59,7 @@ export const readCases: ReadonlyArray<StoreCase> = [
       yield* missing(yield* Given.newOwner, plan.plan_id)
       yield* missing(silent.caller, silent.plan_id)
       const found = (type: string) =>
-        Effect.map(store.list(plan.caller, { echo: type }, { limit: 10 }), ({ items }) =>
+        Effect.map(store.list(plan.caller, { echo: { type } }, { limit: 10 }), ({ items }) =>
           items.map(({ plan_id }) => plan_id)
         )
       assert.deepEqual(yield* Effect.all(["response", "respons", 'response","'].map(found)), [[plan.plan_id], [], []])
@@ -90,6 +90,7 @@ export const readCases: ReadonlyArray<StoreCase> = [
         external_session_id,
         metadata: { desk: "\u0000" },
         messages: [first, second],
+        prior_summary: "before",
         at: Given.at,
         expires_at: Given.farOff
       })
@@ -99,6 +100,8 @@ export const readCases: ReadonlyArray<StoreCase> = [
       const [listed] = (yield* sessions.list(owner, { limit: 10 })).items
       assert.deepEqual([listed?.session_id, listed?.first_question, listed?.last_plan], [session_id, null, null])
       assert.deepEqual(yield* sessions.metadata(session_id), { desk: "\u0000" })
+      const summary = { text: null, covered_seq: 0, priors: ["before"], prior_seq: 1 }
+      assert.deepEqual(yield* sessions.summary(session_id), summary)
       yield* sessions.describe(session_id, {})
       assert.deepEqual(yield* sessions.metadata(session_id), {})
 
@@ -160,9 +163,9 @@ export const readCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* ids({ session: d.session_id }, 2), [[idD]])
       assert.deepEqual(yield* ids({ session: d.session_id, states: ["failed"] }, 2), [[]])
       const [beforeC, beforeNone] = [c.plan.plan_id, (yield* Given.newPlan()).plan_id]
-      assert.deepEqual(yield* ids({ before: beforeC }, 1), [[idB], [idA]])
-      assert.deepEqual(yield* ids({ before: beforeC, states: ["queued"] }, 2), [[idA]])
-      assert.deepEqual(yield* ids({ before: beforeNone }, 2), [[]])
+      assert.deepEqual(yield* ids({ behind: beforeC }, 1), [[idB], [idA]])
+      assert.deepEqual(yield* ids({ behind: beforeC, states: ["queued"] }, 2), [[idA]])
+      assert.deepEqual(yield* ids({ behind: beforeNone }, 2), [[]])
     })
   },
   {
