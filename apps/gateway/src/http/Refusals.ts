@@ -183,11 +183,15 @@ export const idOf = <Id extends Schema.Constraint>(schema: Id, what: NotFound["w
   return (text: string) => (isId(text) ? Effect.succeed(text) : Effect.fail(new NotFound({ what })))
 }
 
+/** Logs why the store has failed: its caller is not told. */
+export const logFailure = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
+  Effect.tapErrorTag(handled, "StorageError", (error) =>
+    Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
+  )
+
 /** Answers a request with the result of its handler, or with the problem document of its refusal. */
 export const answer = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
   handled.pipe(
-    Effect.tapErrorTag("StorageError", (error) =>
-      Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
-    ),
+    logFailure,
     Effect.catch((refusal) => respond(toRefused(refusal)))
   )
