@@ -13,7 +13,9 @@ import * as six from "ai-6"
 import { createOpenAI as createOpenAIOfSix } from "ai-sdk-openai-3"
 import { createOpenAICompatible as createCompatibleOfSix } from "ai-sdk-openai-compatible-2"
 import { Effect, Schema } from "effect"
+import { execFile } from "node:child_process"
 import { join } from "node:path"
+import { promisify } from "node:util"
 import { folderOf } from "../../config/file/ConfigFolder.ts"
 import { start } from "../../http/RunningGateway.ts"
 
@@ -234,3 +236,21 @@ describe.each(clients)("%s, unchanged,", (_, of, ofStream) => {
     })
   )
 })
+
+const python = process.env["BOWLINE_TEST_PYTHON"]
+
+it.live.skipIf(python === undefined)(
+  "openai-python, unchanged, asks, streams, reads what is stored, and goes on with it (skipped without BOWLINE_TEST_PYTHON)",
+  () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("Hel"), say("lo"), usage({ input_tokens: 3, output_tokens: 2 })])
+      const script = join(import.meta.dirname, "openAiClient.py")
+      const said = yield* Effect.promise((signal) =>
+        promisify(execFile)(python ?? "", [script, `${url}/v1`, "Hello"], { signal }).then(
+          () => "",
+          (cause: unknown) => String(cause)
+        )
+      )
+      assert.strictEqual(said, "")
+    })
+)
