@@ -10,7 +10,7 @@ import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { FileStore, idsTold } from "@bowline/runtime/unstable/store/FileStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { Effect } from "effect"
+import { Effect, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -90,7 +90,8 @@ export const layer = HttpApiBuilder.group(
       .handle("compact", ({ params, request }) =>
         Effect.gen(function* () {
           yield* expectNothing(request)
-          return { compaction: yield* compaction.compact(yield* Caller, params.id) }
+          const compacted = yield* compaction.compact(yield* Caller, params.id)
+          return { compaction: compacted && Struct.omit(compacted, ["usage"]) }
         }).pipe(
           Effect.catchTags({
             NoSummary: ({ message }) => Effect.fail(new Refused({ code: "unavailable", detail: message })),

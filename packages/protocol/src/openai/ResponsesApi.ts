@@ -45,12 +45,16 @@ export class ResponsesApi extends HttpApiGroup.make("responses")
       error: failures
     }).annotate(OpenApi.Summary, "The tokens with which a response would begin, estimated"),
     HttpApiEndpoint.post("compact", "/v1/responses/compact", {
-      payload: Schema.Struct({ model: modelId, previous_response_id: Schema.String }).annotate({
+      payload: Schema.Struct({
+        model: modelId,
+        input: Schema.optionalKey(ResponseRequest.fields.input),
+        previous_response_id: ResponseRequest.fields.previous_response_id
+      }).annotate({
         identifier: "CompactionRequest"
       }),
       success: Response,
       error: failures
-    }).annotate(OpenApi.Summary, "Compact the conversation of its last response"),
+    }).annotate(OpenApi.Summary, "Compact the conversation up to a response, and what comes behind it"),
     HttpApiEndpoint.get("get", "/v1/responses/:id", {
       params,
       query: {

@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Compacted, SessionId } from "@bowline/domain/session/Session"
+import { add, empty, type Usage } from "@bowline/domain/plan/Usage"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
@@ -25,6 +26,11 @@ export class BudgetSpent extends Data.TaggedError("BudgetSpent")<{
   readonly message: string
   readonly nextDay: number
 }> {}
+
+/** A compaction that was asked for. `usage` is that of all its requests, also of those that failed. */
+export interface SessionCompacted extends Compacted {
+  readonly usage: Usage
+}
 
 type Failure = NotFound | SessionBusy | NoSummary | BudgetSpent | StorageError
 
@@ -69,7 +75,7 @@ export class SessionCompaction extends Context.Service<
      * It acquires the session as a plan does, and fails with `SessionBusy` if the session has a plan that is not over. Its requests are charged to the caller, who has to have
      * something left: else it fails with `BudgetSpent`.
      */
-    readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, Failure>
+    readonly compact: (caller: CallerName, id: string) => Effect.Effect<SessionCompacted | null, Failure>
   }
 >()("@bowline/runtime/plan/SessionCompaction") {
   static readonly layer = Layer.effect(
@@ -133,7 +139,7 @@ export class SessionCompaction extends Context.Service<
         if (made._tag === "Failed") return yield* new NoSummary()
         if (made._tag !== "Summarised") return null
         yield* sessions.compact(session, fence, made.stored)
-        return made.event
+        return { ...made.event, usage: used.reduce((sum, { usage }) => add(sum, usage), empty) }
       })
 
       const hold = Effect.fnUntraced(function* (key: Key) {
@@ -153,7 +159,7 @@ export class SessionCompaction extends Context.Service<
         )
       }, Effect.scoped)
 
-      const running: RcMap.RcMap<Key, Compacted | null, Failure> = yield* RcMap.make({
+      const running: RcMap.RcMap<Key, SessionCompacted | null, Failure> = yield* RcMap.make({
         lookup: (key: Key) =>
           hold(key).pipe(
             // The next caller starts a new compaction. An interrupted one has left the map already.

@@ -66,6 +66,8 @@ export interface NewSession {
   readonly external_session_id: ExternalSessionId
   readonly metadata: SessionMetadata
   readonly messages: ReadonlyArray<NewMessage>
+  /** What stands in place of what was said before the messages. */
+  readonly prior_summary?: string | undefined
   readonly at: string
   readonly expires_at: string
 }

@@ -59,7 +59,7 @@ describe("a compaction that is asked for", () => {
       assert.strictEqual((yield* Effect.flip(compact))._tag, "NoSummary")
       assert.strictEqual(yield* charged, 1_000)
       isCut = false
-      yield* compact
+      assert.deepInclude((yield* compact)?.usage, { input_tokens: 900, output_tokens: 100 })
       assert.strictEqual(yield* charged, 2_000)
       tokens = 2_000
       const refused = yield* Effect.flip(compact)

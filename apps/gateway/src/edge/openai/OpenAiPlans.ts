@@ -45,7 +45,7 @@ const sessionOf = (headers: Headers.Headers, isStreamed: boolean) => {
 }
 
 /** As many fields as a header can hold, in characters that it may have. */
-const listed = (names: ReadonlyArray<string>): string =>
+export const listed = (names: ReadonlyArray<string>): string =>
   names
     .slice(0, 32)
     .map((name) => encodeURIComponent(name.slice(0, 64).toWellFormed()).replaceAll(/%5B|%5D/g, decodeURIComponent))

@@ -53,8 +53,10 @@ const readMessage = (item: Json, path: string): Read => {
 
 const textOf = (text: string) => ({ type: "text" as const, text })
 
-const readItem = (item: Json, index: number): Read => {
-  const path = `items[${index}]`
+/** An item, and where it stands in the body. */
+export type Placed = readonly [path: string, item: Json]
+
+const readItem = ([path, item]: Placed): Read => {
   switch (item["type"] ?? "message") {
     case "message":
       return readMessage(item, path)
@@ -94,10 +96,10 @@ const readItem = (item: Json, index: number): Read => {
   }
 }
 
-/** Reads the items that a conversation is given. Fails with everything that is wrong with them, item by item. Their files are stored. */
+/** Reads items as messages of a session. Fails with everything that is wrong with them, item by item. Their files are stored. */
 export const make = Effect.gen(function* () {
   const { takeQuestion } = yield* QuestionFiles.make
-  return Effect.fnUntraced(function* (caller: CallerName, items: ReadonlyArray<Json>) {
+  return Effect.fnUntraced(function* (caller: CallerName, items: ReadonlyArray<Placed>) {
     const results = items.map(readItem)
     const issues = results.flatMap((result) => (Result.isFailure(result) ? result.failure : []))
     if (issues.length > 0) return yield* invalid(issues)
@@ -121,3 +123,4 @@ export const make = Effect.gen(function* () {
     )
   })
 })
+export type ConversationItems = Effect.Success<typeof make>

@@ -54,8 +54,12 @@ export const layer = HttpApiBuilder.group(
     const readMore = readForeignJson(More, maxBody)
 
     const newMessages = (caller: CallerName, items: typeof Items.Type) =>
-      Effect.map(readItems(caller, items), (told) =>
-        told.map((message) => ({ message_id: MessageId.make(`msg_${uuid()}`), ...message }))
+      Effect.map(
+        readItems(
+          caller,
+          items.map((item, index) => [`items[${index}]`, item])
+        ),
+        (told) => told.map((message) => ({ message_id: MessageId.make(`msg_${uuid()}`), ...message }))
       )
 
     const conversation = Effect.fnUntraced(function* (caller: CallerName, id: string) {

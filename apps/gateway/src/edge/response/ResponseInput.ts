@@ -82,14 +82,14 @@ const Compaction = Schema.Struct({
   encrypted_content: Schema.StringFromBase64Url.annotate({ message: "Expected that of a compaction, as it came" })
 })
 
-const decodeCompaction = Schema.decodeUnknownResult(Compaction, { errors: "all" })
+export const decodeCompaction = Schema.decodeUnknownResult(Compaction, { errors: "all" })
 export const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
 export const decodeCall = Schema.decodeUnknownResult(Call, { errors: "all" })
 export const decodeOutput = Schema.decodeUnknownResult(Output, { errors: "all" })
 const decodeApproval = Schema.decodeUnknownResult(ApprovalResponse, { errors: "all" })
 
 /** What earlier responses have given, which the session has or the planner does not need. */
-const leftOut = new Set([
+export const leftOut = new Set([
   "reasoning",
   "mcp_call",
   "image_generation_call",

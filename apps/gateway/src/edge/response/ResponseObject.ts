@@ -30,7 +30,7 @@ const incompleteReasons: Record<StopReason, "max_output_tokens" | "content_filte
 const isCancelled = ({ reason }: Failure): boolean =>
   reason === "cancelled" || reason === "superseded" || reason === "disconnect"
 
-const usageOf = (usage: Usage) => ({
+export const usageOf = (usage: Usage) => ({
   input_tokens: usage.input_tokens,
   input_tokens_details: { cached_tokens: usage.cached_input_tokens },
   output_tokens: usage.output_tokens,
@@ -94,6 +94,11 @@ export const make = (ref: ResponseRef, echo: ResponseEcho, progress: Progress, o
     frequency_penalty: 0,
     top_logprobs: 0,
     service_tier: service_tier ?? "default",
+    // Clients expect them. They are about what only OpenAI has.
+    access_programs: null,
+    moderation: null,
+    prompt: null,
+    prompt_cache_retention: null,
     ...(ref.leg > 1 && { previous_response_id: responseId({ ...ref, leg: ref.leg - 1 }) })
   }
 }

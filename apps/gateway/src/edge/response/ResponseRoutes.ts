@@ -55,7 +55,6 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("compact", ({ request }) =>
         readBody(request).pipe(
           Effect.flatMap(({ value }) => compact(value)),
-          Effect.map((compacted) => HttpServerResponse.jsonUnsafe(compacted)),
           answer
         )
       )

@@ -163,13 +163,14 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         const items = found.slice(0, limit)
         return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
       }),
-    open: (owner, { at, external_session_id, messages, metadata, session_id }) =>
+    open: (owner, { at, external_session_id, messages, metadata, prior_summary = "", session_id }) =>
       Effect.sync(() => {
         const made = { session_id, owner, external_session_id, created_at: at, ttlMs: Infinity, metadata }
         const session = openSession(memory, made)
+        if (prior_summary !== "") session.priors.push(prior_summary)
         for (const message of messages) append(session, noPlan, message, at)
         memory.add(session)
-        memory.grow(session, { messages, metadata })
+        memory.grow(session, { messages, metadata, prior_summary })
         memory.touch(session)
       }),
     append: (id, fence, messages, at) =>

@@ -70,10 +70,14 @@ from numbered n, json_to_recordset(${JSON.stringify(rows)}::json) as m(place int
 export const open = (sql: SqlClient.SqlClient, owner: CallerName, session: NewSession) =>
   sql.withTransaction(
     Effect.gen(function* () {
-      const { at, expires_at, external_session_id, messages, metadata, session_id } = session
+      const { at, expires_at, external_session_id, messages, metadata, prior_summary = "", session_id } = session
       yield* sql`
 insert into sessions (id, owner, external_id, created_at, last_active_at, expires_at, metadata)
 values (${session_id}, ${owner}, ${external_session_id}, ${at}, ${at}, ${expires_at}, ${JSON.stringify(metadata)}::json)`
+      if (prior_summary !== "") {
+        yield* sql`
+insert into prior_summaries (session_id, seq, summary) values (${session_id}, 1, ${storable(prior_summary)})`
+      }
       if (messages.length > 0) yield* insertMessages(sql, session_id, messages, at)
     })
   )
