@@ -109,6 +109,8 @@ export interface Given {
   readonly recorded?: RecordedTools | undefined
   /** Is told what an agent says of its skills, or why it says nothing. */
   readonly heardCard: (agent: Agent, told: object) => void
+  /** Is told which tools the client has given in place of those of the request. */
+  readonly heardClient: (tools: ReadonlyArray<ClientTool>) => void
 }
 
 type Described = Pick<Catalog, "descriptions">
@@ -210,11 +212,12 @@ const serversOf = (run: PlanRun, { mcp, permission, recorded }: Given): Readonly
 }
 
 /** Offers the tools that the client runs itself, and keeps up with what it says of them. */
-const offerClients = (tools: GatheredTools, { given, inbox }: PlanRun) => {
+const offerClients = (tools: GatheredTools, { given, inbox }: PlanRun, heardClient: Given["heardClient"]) => {
   let known: ReadonlyArray<ClientTool> | undefined
   const offer = (): ReadonlyArray<Notice> | undefined => {
     const now = inbox.tools ?? given.request.tools
     if (now === known) return undefined
+    if (now === inbox.tools) heardClient(now)
     known = now
     tools.remove("client")
     const missing = now.flatMap((tool): ReadonlyArray<MissingTool> => {
@@ -253,7 +256,7 @@ export const of = Effect.fnUntraced(function* (
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
   if (run.given.request.preferences.may_wait === true) tools.add(WaitTool.tool)
-  const ofClient = offerClients(tools, run)
+  const ofClient = offerClients(tools, run, given.heardClient)
   const ofFiles = offerFiles(tools, given.files)
   const skills = yield* addSkills(tools, run, given)
   const servers = serversOf(run, given)

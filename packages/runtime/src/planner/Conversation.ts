@@ -128,6 +128,7 @@ const gather = Effect.fnUntraced(function* (
       heardServer: ({ terms }, told) => heard.set(`server ${terms.name}`, told)
     },
     heardCard: ({ name }, told) => heard.set(`card ${name}`, told),
+    heardClient: (tools) => heard.set("client", { tools }),
     local,
     sessions,
     inboxes,
@@ -212,6 +213,9 @@ export const begin = Effect.fnUntraced(function* (
   const [[stored, summary], [planner, known]] = run.given.isEmpty
     ? [emptySession, yield* texts]
     : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
+  const delimiter = uuid()
+  // Also of a plan that fails since a server cannot be reached.
+  yield* recordBegin(parts, run, { planner, recipes: known }, delimiter, stored, summary)
   const heard = new Map<string, object>()
   const files = yield* parts.filesOf(run, stored, summary.covered_seq > 0)
   const { declared, descriptions, notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(
@@ -220,7 +224,7 @@ export const begin = Effect.fnUntraced(function* (
     known,
     heard,
     files
-  )
+  ).pipe(Effect.tapError(() => recordSources(parts, run, heard)))
   if (declared.isSearched) {
     // What a compaction covers was called, too.
     const cursor = Math.max(summary.covered_seq - rememberedMessages, 0)
@@ -229,9 +233,7 @@ export const begin = Effect.fnUntraced(function* (
     declared.remember([...before.filter(({ seq }) => seq <= summary.covered_seq), ...stored], plan_id)
     declared.readNames(request.question)
   }
-  const delimiter = uuid()
   yield* skipUnavailable(asker, run)
-  yield* recordBegin(parts, run, { planner, recipes: known }, delimiter, stored, summary)
   yield* recordSources(parts, run, heard)
 
   const question = questionOf(plan_id, request)

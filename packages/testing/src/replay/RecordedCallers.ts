@@ -1,12 +1,15 @@
+import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { Inbox } from "@bowline/runtime/plan/Inbox"
+import { type Decider, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import type { Segment } from "./RecordedTakeovers.ts"
+import { isComparable, type Segment } from "./RecordedTakeovers.ts"
 import { abortIn, type How } from "./RecordedEnd.ts"
+import { isOf } from "./RecordedProviders.ts"
 import { fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
 
 /** What somebody outside has done to the plan: as soon as so many frames have come. */
@@ -16,6 +19,8 @@ interface Act {
   readonly from: number
   readonly isText: boolean
   readonly isAbort: boolean
+  /** It comes as the end of the plan is about to be stored. */
+  readonly isLast: boolean
   readonly does: Effect.Effect<unknown, { readonly _tag: string }>
   isDone: boolean
 }
@@ -42,11 +47,24 @@ export class RecordedCallers {
     const { entries } = recording
     const frames = comparison.expected.map(({ data, event }) => ({ event, data: fieldsOf(data) }))
     const acts: Array<Act> = []
-    const add = (
-      index: number,
-      does: Act["does"],
-      is: { readonly isText?: true; readonly isAbort?: true; readonly from?: number } = {}
-    ) => acts.push({ place: index, does, from: Infinity, isText: false, isAbort: false, ...is, isDone: false })
+    const add = (index: number, does: Act["does"], is: Partial<Omit<Act, "does" | "isDone" | "place">> = {}) =>
+      acts.push({
+        place: index,
+        does,
+        from: Infinity,
+        isText: false,
+        isAbort: false,
+        isLast: false,
+        ...is,
+        isDone: false
+      })
+    /** Where something was accepted that tools of the client may have come with, and those. */
+    const accepted: Array<number> = []
+    const given = new Map<number, ReadonlyArray<ClientTool>>()
+    const accept = (index: number, by: Decider, entry: () => NewEntry) => {
+      accepted.push(index)
+      return Effect.suspend(() => inbox.accept(by, plan_id, entry(), undefined, given.get(index)))
+    }
     const replayed = (task: string) => TaskId.make(comparison.replayedTask(task) ?? task)
     for (const [index, { data, event }] of frames.entries()) {
       const by = {
@@ -59,18 +77,22 @@ export class RecordedCallers {
         const when = isUrgent(frames, index) ? "now" : "boundary"
         const otherwise = entry?.state === "untaken" ? "reject" : "ask"
         const said = { type: "text" as const, text: String(data["text"]), when, else: otherwise } as const
-        add(index, inbox.accept(by, plan_id, said), { isText: true })
+        add(
+          index,
+          accept(index, by, () => said),
+          { isText: true }
+        )
       }
       if (event === "approval.resolved" && data["note"] !== "expired") {
         const { decision, note } = data
-        const given = {
+        const decided = {
           decision: written<"approve" | "reject">(decision),
           ...(typeof note === "string" && { note }),
           ...givenTo(recording, task)
         }
         add(
           index,
-          Effect.suspend(() => inbox.decide(by, { plan_id, task_id: replayed(task) }, given)),
+          Effect.suspend(() => inbox.decide(by, { plan_id, task_id: replayed(task) }, decided)),
           { from: frames.findLastIndex((frame, at) => at < index && frame.data["task_id"] === task) }
         )
       }
@@ -81,9 +103,13 @@ export class RecordedCallers {
       if (entry === undefined) continue
       add(
         end,
-        Effect.suspend(() => inbox.accept(by, plan_id, { ...entry, task_id: replayed(task) })),
+        accept(end, by, () => ({ ...entry, task_id: replayed(task) })),
         { from: index }
       )
+    }
+    for (const { place, tools } of clientTools(recording)) {
+      const said = Math.max(...accepted.filter((index) => index <= place))
+      given.set(said, tools)
     }
     const abort = abortIn(recording, comparison, how)
     if (abort !== undefined) {
@@ -100,23 +126,28 @@ export class RecordedCallers {
       if (waking !== undefined) waking.place = index
     }
     const next = comparison.segments.find((segment) => segment.from === to)
-    // Whoever ends the plan tells nobody of what was said last.
-    for (const entry of next?.endsOnly === true ? entries : []) {
+    const error = frames.findIndex((frame) => frame.event === "error")
+    // Nobody is told of what was said last, while the plan was ended.
+    for (const entry of entries) {
       const isTold = frames.some(({ data }) => data["entry_id"] === entry.entry_id)
-      if (isTold || entry.type !== "text" || entry.state !== "untaken") continue
-      const text = { type: "text" as const, text: entry.text ?? "", when: "boundary" as const, else: "reject" as const }
-      add(
-        to - 1,
-        Effect.andThen(comparison.before(to), inbox.accept({ caller: entry.by, isAdmin: true }, plan_id, text))
-      )
+      const said = isTold || entry.state !== "untaken" ? undefined : saidBy(entry, replayed)
+      if (said === undefined || error < 0) continue
+      const does = Effect.suspend(() => inbox.accept({ caller: entry.by, isAdmin: true }, plan_id, said()))
+      if (next?.endsOnly === true) add(to - 1, Effect.andThen(comparison.before(to), does))
+      else add(error, does, { isText: true, isLast: true })
     }
+    const cut = frames[to - 1]
+    const isCut = cut?.event === "usage" && !recording.attempts.some((attempt) => isOf(attempt, cut))
+    // Its process has handed it over, and has told what was used up by then.
+    if (isCut && to > from) add(to - 1, plans.drain)
     const own = acts.filter(({ place }) => place >= from && place < to)
     return new RecordedCallers(own, comparison)
   })
 
   /** Does everything, each thing in its place. */
   get acts(): Effect.Effect<void> {
-    return Effect.forEach(this.#acts, (act) => Effect.andThen(this.#comparison.before(act.place), this.#do(act)), {
+    const acts = this.#acts.filter(({ isLast }) => !isLast)
+    return Effect.forEach(acts, (act) => Effect.andThen(this.#comparison.before(act.place), this.#do(act)), {
       concurrency: "unbounded",
       discard: true
     })
@@ -145,6 +176,34 @@ export class RecordedCallers {
       act.isDone = true
       return Effect.ignore(act.does)
     })
+  }
+}
+
+/** The tools that the client has given with something that it said, with the number of frames in front of what has followed from that. */
+const clientTools = ({ frames, sources }: PlanRecording) =>
+  sources.flatMap(({ place, sources: { client } }) => {
+    const told = client !== undefined && "told" in client ? fieldsOf(client.told) : {}
+    const tools = written<ReadonlyArray<ClientTool> | undefined>(told["tools"])
+    return tools === undefined ? [] : [{ place: frames.slice(0, place).filter(isComparable).length, tools }]
+  })
+
+/** What an entry of which no frame tells may have said: nobody has read it. */
+const saidBy = (
+  { task_id, text, type }: PlanRecording["entries"][number],
+  replayed: (task: string) => TaskId
+): (() => NewEntry) | undefined => {
+  const untold = "It is not on record"
+  switch (type) {
+    case "text":
+      return () => ({ type, text: text ?? "", when: "boundary", else: "reject" })
+    case "decision":
+      return () => ({ type, task_id: replayed(task_id ?? ""), decision: "reject" })
+    case "answer":
+      return () => ({ type, task_id: replayed(task_id ?? ""), text: untold })
+    case "result":
+      return () => ({ type, task_id: replayed(task_id ?? ""), content: untold })
+    default:
+      return undefined
   }
 }
 

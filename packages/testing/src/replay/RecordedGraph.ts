@@ -103,6 +103,7 @@ export const graphOf = (
     maxRetries: Number(settings["max_retries"]),
     retryBase: ms(settings["retry_base_ms"]) ?? Duration.seconds(1),
     parkAfter: ms(settings["park_after_ms"]),
+    shutdownGrace: Duration.zero,
     loop: written(settings["loop"]),
     toolConcurrency: Number(settings["tool_concurrency"]),
     toolTimeout: ms(settings["tool_timeout_ms"]) ?? Duration.hours(6),

@@ -1,7 +1,7 @@
 import type * as ProviderErrors from "@bowline/domain/provider/ProviderError"
 import { type ProviderPart, Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
-import { Clock, Effect, Layer, Stream } from "effect"
+import { Clock, Effect, Layer, Stream, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { abortIn, type How } from "./RecordedEnd.ts"
 import { providerError } from "./RecordedErrors.ts"
@@ -14,7 +14,11 @@ const deltas = new Set(["text.delta", "reasoning.delta"])
 /** What somebody says comes between the pieces of an answer. */
 const said = new Set(["inbox.accepted", "inbox.moved"])
 
-const isOf = ({ step, attempt }: { readonly step: number; readonly attempt: number }, { data }: RecordedFrame) => {
+/** Whether the frame tells of this attempt. */
+export const isOf = (
+  { step, attempt }: { readonly step: number; readonly attempt: number },
+  { data }: Pick<RecordedFrame, "data">
+) => {
   const fields = fieldsOf(data)
   return fields["step"] === step && fields["attempt"] === attempt
 }
@@ -32,6 +36,15 @@ const keptAnswer = (recording: PlanRecording, frames: ReadonlyArray<RecordedFram
   return [...parts, { _tag: "Finished", reason: "tool_calls", inferred: false } as const]
 }
 
+/** What the provider had reported as the attempt was cut off. */
+const usageOf = (frames: ReadonlyArray<RecordedFrame>, cut: Parameters<typeof isOf>[0]) =>
+  frames
+    .filter((frame) => frame.event === "usage" && isOf(cut, frame))
+    .map(({ data }) => ({
+      _tag: "UsageReported",
+      usage: Struct.pick(fieldsOf(data), ["input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens"])
+    }))
+
 /** The attempts of one process in their order, with one behind them that was cut off before it was recorded, if there was one. */
 const attemptsOf = (
   recording: PlanRecording,
@@ -48,7 +61,11 @@ const attemptsOf = (
   if (isKnown) return attempts
   const prompt = { system: "", tools: "", messages: "", rest: "" }
   const count = frames.filter((frame) => deltas.has(frame.event) && isOf(cut, frame)).length
-  const parts = [...(count > 0 ? [count] : []), ...keptAnswer(recording, expected.slice(0, segment.to), segment)]
+  const parts = [
+    ...(count > 0 ? [count] : []),
+    ...usageOf(frames, cut),
+    ...keptAnswer(recording, expected.slice(0, segment.to), segment)
+  ]
   return [...attempts, { type: "attempt", ...cut, model: "", credential: "", prompt, parts: written(parts) }]
 }
 

@@ -179,7 +179,9 @@ export class ReplayedPlan {
         ),
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
-        const began = expected.findIndex(({ event }) => event === "plan")
+        // One that fails before that has only its end.
+        const first = this.#recording.begins.length > 0 ? ["plan", "error"] : ["plan"]
+        const began = expected.findIndex(({ event }) => first.includes(event))
         return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), store.keepText(digest, text))
       },
       claimOf: (owner, key) =>

@@ -39,6 +39,14 @@ export const callsIn = (messages: ReturnType<typeof ownMessages>): ReadonlyArray
     .filter(({ role }) => role === "assistant")
     .flatMap(({ parts }) => parts.flatMap((part) => (part.type === "tool_call" ? [part.task_id] : [])))
 
+/** What stands in front of what the next process has done. */
+interface Left {
+  readonly frames: number
+  readonly attempts: number
+  readonly allowances: number
+  readonly messages: number
+}
+
 /** Of a plan whose process has died, where its end begins, in frames, and how many of its messages were there. */
 const endOf = (recording: PlanRecording) => {
   const { attempts, allowances, frames, plan } = recording
@@ -54,8 +62,8 @@ const endOf = (recording: PlanRecording) => {
 export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => {
   const { begins, frames, messages, takeovers } = recording
   const own = ownMessages(recording)
-  const ends = endOf(recording)
-  const left = [
+  const ends: ReadonlyArray<Left> = endOf(recording)
+  const left: ReadonlyArray<Left> = [
     ...takeovers.map(({ begin, ...places }) => {
       const last = begins[begin]?.history?.last
       const found = messages.slice(0, messages.findIndex(({ message_id }) => message_id === last) + 1)
@@ -68,7 +76,10 @@ export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => 
   for (const next of [...left, undefined]) {
     const before = segments.at(-1) ?? start
     // What was said while no process had the plan is told by the next one, in front of its record.
-    const own = frames.slice(0, next?.frames).findLastIndex(({ event }) => !ofInbox.has(event)) + 1
+    const isTold = next !== undefined && !ends.includes(next)
+    const own = isTold
+      ? frames.slice(0, next.frames).findLastIndex(({ event }) => !ofInbox.has(event)) + 1
+      : next?.frames
     segments.push({
       from: before.to,
       to: next === undefined ? Infinity : Math.max(before.to, frames.slice(0, own).filter(isComparable).length),

@@ -111,22 +111,29 @@ const errorOf = ({ error }: RecordedCall) => {
   return reason === undefined || error === null ? undefined : peerError({ ...reason, message: error.message })
 }
 
-/** What an agent or a server tells the process that asks now, by `card` or `server` and its name. */
-const toldBy = ({ frames, sources, texts }: PlanRecording, { came }: Comparison, name: string): Fields | undefined => {
-  const known = sources.filter((record) => record.sources[name] !== undefined)
-  const placeOf = (place: number) => frames.slice(0, place).filter(isComparable).length
-  const source = (known.find(({ place }) => placeOf(place) >= came.length) ?? known.at(-1))?.sources[name]
-  return source && fieldsOf("told" in source ? source.told : JSON.parse(texts.get(source.digest) ?? "{}"))
+/** What an agent or a server tells, by `card` or `server` and its name, one time after the other. */
+const toldBy = ({ frames, sources, texts }: PlanRecording, { came, expected }: Comparison, name: string) => {
+  const told = sources.flatMap(({ place, sources: { [name]: source } }) => {
+    if (source === undefined) return []
+    const what = fieldsOf("told" in source ? source.told : JSON.parse(texts.get(source.digest) ?? "{}"))
+    return [{ place: frames.slice(0, place).filter(isComparable).length, what }]
+  })
+  const next = told.findIndex(({ place }) => place >= came.length)
+  /** What it has told stands in front of the step that has asked it. */
+  const isNext = (index: number) =>
+    expected.slice(came.length, told[index]?.place).every(({ event }) => event !== "step")
+  return { told, now: next < 0 ? told.length - 1 : next, isNext }
 }
 
 const lost = { _tag: "unreachable", message: "It is not on record what it has told" }
 
-/** Of a process that was gone, or whose plan was over, before it had begun anything: nobody has waited for what they tell. */
-const untold = ({ expected }: Comparison, { from, to }: Segment) => {
+/** Of a process that was gone, or whose plan was aborted, before it had begun anything: nobody has waited for what they tell. */
+const untold = ({ plan }: PlanRecording, { expected }: Comparison, { from, to }: Segment) => {
   const hasBegun = expected
     .slice(from, to)
     .some((frame) => frame.event !== "session" && frame.event !== "woken" && !isEnding(frame))
-  return hasBegun ? Effect.fail(peerError(lost)) : Effect.never
+  const isLeft = plan.error?.reason !== undefined || to < Infinity
+  return isLeft && !hasBegun ? Effect.never : Effect.fail(peerError(lost))
 }
 
 /** What a peer has told, for this call, of an earlier one that may have had the same effect. */
@@ -167,8 +174,9 @@ const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segm
   Layer.succeed(PeerClient, {
     discover: ({ name }) =>
       Effect.suspend(() => {
-        const card = toldBy(recording, comparison, `card ${name}`)
-        if (card === undefined) return untold(comparison, segment)
+        const { now, told } = toldBy(recording, comparison, `card ${name}`)
+        const card = told[now]?.what
+        if (card === undefined) return untold(recording, comparison, segment)
         return "error" in card
           ? Effect.fail(peerError(fieldsOf(card["error"])))
           : Effect.succeed(written<Discovery>(card))
@@ -208,13 +216,21 @@ export const connectionOf = (
   name: string,
   segment: Segment
 ): Effect.Effect<McpConnection, PeerError> => {
-  const told = toldBy(recording, comparison, `server ${name}`)
-  if (told === undefined) return untold(comparison, segment)
+  const asked = toldBy(recording, comparison, `server ${name}`)
+  let shown = asked.now
+  const told = asked.told[shown]?.what
+  if (told === undefined) return untold(recording, comparison, segment)
   if ("error" in told) return Effect.fail(peerError(fieldsOf(told["error"])))
   return Effect.succeed({
     description: typeof told["description"] === "string" ? told["description"] : null,
-    tools: Effect.succeed(written<ReadonlyArray<McpTool>>(told["tools"] ?? [])),
-    hasChanged: Effect.succeed(false),
+    tools: Effect.sync(() => written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? [])),
+    hasChanged: Effect.sync(() => {
+      const { isNext } = toldBy(recording, comparison, `server ${name}`)
+      const place = asked.told[shown + 1]?.place ?? -1
+      const changes = place >= comparison.came.length && isNext(shown + 1)
+      if (changes) shown++
+      return changes
+    }),
     call: ({ answer, taskId, tool }, onProgress) => {
       const heard = (event: PeerEvent) => (event._tag === "Progress" ? onProgress(event.message ?? "") : Effect.void)
       return Effect.flatMap(endOf(recording, comparison, taskId, heard, false, askFor(answer)), ({ call }) => {

@@ -7,6 +7,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
 import { isSame, type PromptDigest } from "@bowline/runtime/unstable/record/PromptDigest"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { Cause, Context, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
@@ -89,11 +90,26 @@ const obstacleOf = ({
   return undefined
 }
 
-/** Whether nothing but the tools of a prompt differs, of a plan whose client may bring others with each of its results. */
-const hasOtherTools = ({ calls }: PlanRecording, { came, recorded, what }: Difference): boolean =>
+/** Whether nothing but one part of a prompt differs. */
+const differsIn = (part: "messages" | "tools", { came, recorded, what }: Difference): boolean =>
   what === "prompt" &&
-  calls.some(({ kind }) => kind === "client") &&
-  isSame({ ...written<PromptDigest>(came), tools: "" }, { ...written<PromptDigest>(recorded), tools: "" })
+  isSame({ ...written<PromptDigest>(came), [part]: "" }, { ...written<PromptDigest>(recorded), [part]: "" })
+
+/** What the record does not have that the plan may have depended on where it differs so. */
+const lackIn = (recording: PlanRecording, difference: Difference): string | undefined => {
+  const { calls, messages, plan } = recording
+  const hasTold = recording.sources.some(({ sources }) => sources["client"] !== undefined)
+  if (!hasTold && calls.some(({ kind }) => kind === "client") && differsIn("tools", difference)) {
+    return "its client has given other tools with a result, and this version kept none"
+  }
+  const isOfCall = (type: string) => type === "tool_call" || type === "tool_result"
+  const before = messages.filter(({ plan_id }) => plan_id !== plan.plan_id).flatMap(({ parts }) => parts)
+  if (difference.step === 0 && before.some(({ type }) => isOfCall(type)) && differsIn("messages", difference)) {
+    return "its summary names tasks of earlier plans, whose ids at their peers are not in the record"
+  }
+  const hasFiles = messages.some(({ parts, role }) => role === "tool" && parts.some(({ type }) => type === "file"))
+  return hasFiles ? "its calls have given files, which are not in the record" : undefined
+}
 
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
@@ -211,9 +227,8 @@ export const replay = async (
 ): Promise<Replayed> => {
   const replayed = await replayInWays(recording)
   if (replayed._tag === "Impossible") return replayed
-  if (replayed._tag === "Different" && hasOtherTools(recording, replayed)) {
-    return { _tag: "Impossible", why: "its client has given other tools with a result, and they are not in the record" }
-  }
+  const lack = replayed._tag === "Different" ? lackIn(recording, replayed) : undefined
+  if (lack !== undefined) return { _tag: "Impossible", why: lack }
   const answered = await differenceIn(recording, answers)
   if (answered === undefined || (replayed._tag === "Different" && replayed.step < answered.step)) return replayed
   return { _tag: "Different", ...answered }
@@ -257,11 +272,16 @@ const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed
   let stores: Context.Context<MemoryStore.Stores> | undefined
   let before: ReplicaId | undefined
   /** What the process does of the plan that has it as the next one. */
-  const ofProcess = Effect.gen(function* () {
+  const ofProcess = Effect.fnUntraced(function* (process: Process) {
     const scope = Scope.makeUnsafe()
     stores ??= yield* Layer.buildWithScope(MemoryStore.layer, scope)
     if (before !== undefined) yield* Context.get(stores, LeaseStore).leave(before)
-    const graph = graphOf(recording, comparison, replayed, how, Layer.succeedContext(stores))
+    const notices = Context.get(stores, Notices)
+    // Those before it hear nothing any more.
+    const subscribe: (typeof notices)["subscribe"] = (hear) =>
+      notices.subscribe((heard) => (process.isAlive ? hear(heard) : undefined))
+    const own = Context.add(stores, Notices, { ...notices, subscribe })
+    const graph = graphOf(recording, comparison, replayed, how, Layer.succeedContext(own))
     const context = yield* Layer.buildWithScope(graph, scope)
     before = yield* Context.get(context, Plans).replica
     yield* Effect.provideContext(run(recording, comparison, replayed, how), context)
@@ -273,7 +293,7 @@ const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed
       const process = new Process(`replay ${index}`, loop, random.of(`process ${index}`), () => undefined)
       let exit: Exit.Exit<void, unknown> | undefined
       process.fork(
-        Effect.map(Effect.exit(ofProcess), (ended) => {
+        Effect.map(Effect.exit(ofProcess(process)), (ended) => {
           exit = ended
         })
       )

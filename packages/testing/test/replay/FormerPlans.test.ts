@@ -18,9 +18,9 @@ const differing = async (recordings: ReadonlyArray<PlanRecording>): Promise<Read
 
 /**
  * In these, plans have budgets, answer peers, repeat effects, are parked, aborted and said several things at once, and start calls in other orders. In the later ones, processes die and plans are taken over: in the middle of
- * answers and calls, with other tools of a server, between an answer to a peer and what follows, and for good.
+ * answers and calls, with other tools of a server, between an answer to a peer and what follows, and for good; a server changes its tools, or cannot be reached.
  */
-const chosen = [9, 30, 43, 49, 60, 78, 238, 345, 352, 1009]
+const chosen = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009]
 const given = process.env["BOWLINE_REPLAY_SEEDS"]
 const first = Number(process.env["BOWLINE_SEED"] ?? 1)
 const seeds = given === undefined ? chosen : Array.from({ length: Number(given) }, (_, index) => first + index)
@@ -53,7 +53,7 @@ describe("a plan on record", () => {
         lines.push(...(await differing(recordings)).map((line) => `seed ${seed}, ${line}`))
       }
       // Of many seeds a few depend on what is not on record, such as the instant of a wait that is over.
-      assert.isAtMost(lines.length, Math.floor(plans * 0.03), lines.join("\n"))
+      assert.isAtMost(lines.length, Math.floor(plans * 0.005), lines.join("\n"))
       if (given !== undefined) return
       assert.isEmpty(lines, lines.join("\n"))
       // What the next process does is compared as well.

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { ForkTools, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { ClientTool, ForkTools, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Inbox } from "@bowline/runtime/plan/Inbox"
 import { LocalTools, type Tool } from "@bowline/runtime/tool/LocalTools"
@@ -53,6 +53,8 @@ interface Kind {
   /** Said once so many of these events have come. */
   readonly says?: (task: TaskId) => NewEntry
   readonly at?: string
+  /** Come with what is said. */
+  readonly tools?: ReadonlyArray<ClientTool>
   readonly config?: NonNullable<Parameters<typeof TestKit.layer>[0]["config"]>
   readonly before?: string
   /** The question has this file. */
@@ -112,6 +114,13 @@ const kinds: Readonly<Record<string, Kind>> = {
     asked: { question: "Mine?", tools: [{ name: "mine", input_schema: { type: "object" } }] },
     at: "waiting",
     says: (task_id) => ({ type: "result", task_id, content: "42" })
+  },
+  "gets other tools from its client, with a result": {
+    script: after(1, [callTool("mine", { a: 1 })], [say("Done.")]),
+    asked: { question: "Mine?", tools: [{ name: "mine", input_schema: { type: "object" } }] },
+    at: "waiting",
+    says: (task_id) => ({ type: "result", task_id, content: "42" }),
+    tools: [{ name: "yours", input_schema: { type: "object" } }]
   },
   "is parked while it waits for an approval": {
     script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
@@ -204,7 +213,10 @@ const kinds: Readonly<Record<string, Kind>> = {
 }
 
 /** Reads the plan to its end, and says to it what is to be said. */
-const hearing = Effect.fnUntraced(function* (reading: PlanReading, { at, says }: Pick<Kind, "at" | "says">) {
+const hearing = Effect.fnUntraced(function* (
+  reading: PlanReading,
+  { at, says, tools }: Pick<Kind, "at" | "says" | "tools">
+) {
   const inbox = yield* Inbox
   const { plan_id } = reading
   let isSaid = false
@@ -215,7 +227,7 @@ const hearing = Effect.fnUntraced(function* (reading: PlanReading, { at, says }:
       task = TaskId.make(/"task_id":"([^"]+)"/.exec(frame.payload)?.[1] ?? task)
       if (frame.event !== at || isSaid || says === undefined) return Effect.void
       isSaid = true
-      return Effect.orDie(inbox.accept({ caller: anonymous, isAdmin: false }, plan_id, says(task)))
+      return Effect.orDie(inbox.accept({ caller: anonymous, isAdmin: false }, plan_id, says(task), undefined, tools))
     })
   yield* hear(reading.frames)
   const { state } = yield* (yield* PlanStore).get(anonymous, plan_id)
@@ -224,7 +236,7 @@ const hearing = Effect.fnUntraced(function* (reading: PlanReading, { at, says }:
   return plan_id
 })
 
-const post = (asked: unknown, kind: Pick<Kind, "at" | "says"> = {}) =>
+const post = (asked: unknown, kind: Pick<Kind, "at" | "says" | "tools"> = {}) =>
   Effect.flatMap(TestKit.post(asked), (reading) => hearing(reading, kind))
 
 const readFork = Effect.fnUntraced(function* (first: PlanId, { fork, ...kind }: Kind) {
