@@ -64,7 +64,8 @@ export const migrations: Readonly<Record<string, ReadonlyArray<Step>>> = {
   "0052_session_metadata": Changes.sessionMetadata,
   "0053_account_grants": accountGrants,
   "0054_lent_news": lentNews,
-  "0055_waits_by_age": Changes.waitsByAge
+  "0055_waits_by_age": Changes.waitsByAge,
+  "0056_read_codecs": Changes.readCodecs
 }
 
 const table = "bowline_migrations"

@@ -8,6 +8,7 @@ import type { SqlClient } from "effect/sql"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import { notify, Publisher } from "../notice/Publisher.ts"
+import { toldAgain, toldColumns, toldValues } from "./internal/ReplicaRow.ts"
 
 interface Held {
   readonly session_id: SessionId
@@ -84,10 +85,8 @@ update replicas set waits_for = array_remove(waits_for, ${session}) where id = $
       withDeadline(
         renewing<Renewed>`
 with alive as (
-  insert into replicas (id, expires_at, parks, seals, seals_waits, channel)
-  values (${replica}, ${expiresIn(ttl)}, true, true, true, ${channel})
-  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true, seals_waits = true,
-    channel = excluded.channel
+  insert into replicas (id, expires_at, channel, ${sql.literal(toldColumns)}) values (${replica}, ${expiresIn(ttl)}, ${channel}, ${sql.literal(toldValues)})
+  on conflict (id) do update set expires_at = excluded.expires_at, channel = excluded.channel, ${sql.literal(toldAgain)}
 ), mine as (
   select session_id from leases where replica = ${replica} order by session_id for update
 ), renewed as (

@@ -81,7 +81,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 52, name: "session_metadata" },
         { migration_id: 53, name: "account_grants" },
         { migration_id: 54, name: "lent_news" },
-        { migration_id: 55, name: "waits_by_age" }
+        { migration_id: 55, name: "waits_by_age" },
+        { migration_id: 56, name: "read_codecs" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
       const tables = yield* sql<{ readonly name: string }>`

@@ -127,7 +127,8 @@ describe("a plan that is over", () => {
       const sql = yield* SqlClient.SqlClient
       const store = yield* PlanStore
       const plan = yield* endedBefore("1 hour")
-      yield* sql`insert into replicas (id, expires_at, parks) values ('replica_old', now() + interval '1 minute', true)`
+      yield* sql`
+insert into replicas (id, expires_at, parks, seals, seals_waits) values ('replica_old', now() + interval '1 minute', true, true, true)`
       yield* store.seal([plan.plan.plan_id])
       yield* sweep
       assert.deepStrictEqual(yield* keptOf(plan), live)
@@ -225,13 +226,12 @@ describe("a plan that waits", () => {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const store = yield* PlanStore
-        const [{ decide, held }, other] = [yield* parkedNow, yield* endedBefore("1 hour")]
+        const { decide, held } = yield* parkedNow
         yield* sql`
-insert into replicas (id, expires_at, parks, seals) values ('replica_old', now() + interval '1 minute', true, true)`
+insert into replicas (id, expires_at, parks, seals, seals_waits) values ('replica_old', now() + interval '1 minute', true, true, true)`
         yield* store.seal([held.plan.plan_id])
         yield* sweep
         assert.deepStrictEqual(yield* keptOf(held), { live: 4, sealed: 0 })
-        assert.deepStrictEqual(yield* keptOf(other), sealed)
         yield* sql`update replicas set expires_at = now() where id = 'replica_old'`
         yield* sweep
         assert.deepStrictEqual(yield* keptOf(held), { live: 0, sealed: 1 })

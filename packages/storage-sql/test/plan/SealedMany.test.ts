@@ -25,8 +25,8 @@ const well = [
   `update plans set replica = 'replica_well'`,
   `update plans set state = case when ordinal % 4 = 0 then 'queued' else 'running' end, finished_at = null
    where ordinal > ${plans - 400}`,
-  `insert into replicas (id, expires_at, parks, seals, seals_waits, channel)
-   values ('replica_well', now() + interval '1 hour', true, true, true, 'well')`,
+  `insert into replicas (id, expires_at, parks, seals, seals_waits, codec, channel)
+   values ('replica_well', now() + interval '1 hour', true, true, true, 2, 'well')`,
   `insert into leases (session_id, replica, fence, expires_at)
    select distinct session_id, 'replica_well', 1, now() + interval '1 hour' from plans where state = 'running'`
 ]

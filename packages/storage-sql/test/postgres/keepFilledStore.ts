@@ -9,7 +9,8 @@ import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { once } from "node:events"
 import * as Migrations from "../../src/migration/Migrations.ts"
-import { codec, pack } from "../../src/plan/internal/SealedEvents.ts"
+import { codec } from "../../src/session/internal/ReplicaRow.ts"
+import { pack } from "../../src/plan/internal/SealedEvents.ts"
 import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
 import { idOf } from "./filledIds.ts"
 
@@ -42,7 +43,7 @@ const fill = (plans: number): ReadonlyArray<string> => [
      '[{"type":"text","text":"What is the state of the order?"}]', now()
    from generate_series(0, ${plans - 1}) n, generate_series(1, 2) s`,
   `insert into sealed (plan_id, ended_at, codec, last_seqs, ends, body)
-   select id, finished_at, '${codec}', '{${eventsOfPlan}}', '{${body.length}}', decode('${body.toString("hex")}', 'hex') from plans`,
+   select id, finished_at, 'zstd-${codec}', '{${eventsOfPlan}}', '{${body.length}}', decode('${body.toString("hex")}', 'hex') from plans`,
   "vacuum analyze"
 ]
 

@@ -509,6 +509,9 @@ export const records: Steps = [
 /** What callers have given to a session; null where they have given nothing. */
 export const sessionMetadata: Steps = [`alter table sessions add column if not exists metadata json`]
 
+/** The newest codec of sealed rows that a replica reads. One of the version before does not say that it reads any but the first. */
+export const readCodecs: Steps = [`alter table replicas add column if not exists codec int not null default 1`]
+
 /** What waits at all callers, the oldest first. */
 export const waitsByAge: Steps = [
   { index: "waits_by_age", on: "waits (ordinal) where settled_by is null and decision is null and not is_expired" }

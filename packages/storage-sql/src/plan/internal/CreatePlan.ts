@@ -13,6 +13,7 @@ import { Duration, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { createHash } from "node:crypto"
 import { dropFrom } from "../../session/internal/ChangeHistory.ts"
+import { toldColumns, toldValues } from "../../session/internal/ReplicaRow.ts"
 import { storable } from "../../internal/Storable.ts"
 import { takeKey } from "./IdempotencyKeys.ts"
 import { takeFiring } from "./TakeFiring.ts"
@@ -146,8 +147,8 @@ with seen as materialized (
   from plan, session s
 ), replica as (
   -- A new replica has not renewed yet. Without this row it would count as dead, and its plan as abandoned.
-  insert into replicas (id, expires_at, parks, seals, seals_waits, channel)
-  select ${replica}, clock_timestamp() + interval '10 seconds', true, true, true, '' from plan
+  insert into replicas (id, expires_at, channel, ${sql.literal(toldColumns)})
+  select ${replica}, clock_timestamp() + interval '10 seconds', '', ${sql.literal(toldValues)} from plan
   on conflict do nothing
 ${
   webhooks.length === 0

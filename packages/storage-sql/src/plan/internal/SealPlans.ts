@@ -2,7 +2,8 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { bytesOf, frameBytes, pageBytes } from "@bowline/runtime/unstable/store/EventRow"
 import { Array as Arr, Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { codec, notEnded, pack } from "./SealedEvents.ts"
+import { codec } from "../../session/internal/ReplicaRow.ts"
+import { notEnded, pack } from "./SealedEvents.ts"
 import { dropWeeks, makeWeeks } from "./SealedWeeks.ts"
 import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
 
@@ -20,14 +21,13 @@ const plansAtOnce = 50
 /** How long a plan must be over before the sweep seals it: its own process has not. */
 const leftAfter = "1 minute"
 
-/** A replica of an earlier version cannot read sealed plans, or not those that wait. */
-const all = (column: "seals" | "seals_waits") =>
-  `not exists (select from replicas r where r.expires_at > now() and not r.${column})`
+/** A replica of an earlier version cannot read what this one writes. */
+const allRead = `not exists (select from replicas r where r.expires_at > now() and r.codec < ${codec})`
 
 const isOver = "p.state in ('completed', 'failed', 'aborted') and p.finished_at is not null"
 const isParked = "p.state = 'waiting'"
 
-const maySeal = `((${isOver} and ${all("seals")}) or (${isParked} and ${all("seals_waits")}))`
+const maySeal = `((${isOver}) or ${isParked}) and ${allRead}`
 
 /** The last row that was read. */
 interface Cursor {
@@ -97,7 +97,7 @@ with given as materialized (
   ) p
 ), kept as (
   insert into sealed as s (plan_id, ended_at, codec, last_seqs, ends, body)
-  select h.plan_id, h.ended_at, ${codec}, o.last_seqs || h.last_seqs, ${sql.literal(behind("o", "h"))}, coalesce(o.body, '') || h.body
+  select h.plan_id, h.ended_at, ${`zstd-${codec}`}, o.last_seqs || h.last_seqs, ${sql.literal(behind("o", "h"))}, coalesce(o.body, '') || h.body
   from held h left join sealed o on o.plan_id = h.plan_id and o.ended_at = ${notEnded} and h.ended_at <> ${notEnded}
   on conflict (plan_id, ended_at) do update set
     last_seqs = s.last_seqs || excluded.last_seqs, ends = ${sql.literal(behind("s", "excluded"))}, body = s.body || excluded.body
@@ -221,7 +221,7 @@ with recursive stored as (
 select (select json_agg(plan_id) from left_over) as plans, coalesce(
   (select max(plan_id) from left_over having count(*) = ${plansAtOnce}),
   (select max(plan_id) from stored having count(*) = ${looked})) as next
-where ${sql.literal(all("seals"))}`
+where ${sql.literal(allRead)}`
 
 /** Seals the next of the plans that were left, and drops the weeks that are kept no longer by `now`. Says whether there may be more. */
 export const makeSealLeft = (sql: SqlClient.SqlClient, eventsTtl: Duration.Duration) => {

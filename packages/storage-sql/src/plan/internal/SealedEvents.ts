@@ -10,11 +10,9 @@ import { Numbers, toBytes } from "./BlockNumbers.ts"
 import { putTogether, takeApart } from "./BlockPieces.ts"
 import * as FirstBlocks from "./FirstBlocks.ts"
 
-/** How sealed plans are written: each of their blocks is what `pack` makes of its rows. Another way gets another name, and another first byte of a block. */
-export const codec = "zstd-2"
-
 /** Longer blocks have little in common with others. Shorter ones are searched better, which takes them no longer. */
 const longBlock = 32_768
+/** The first byte of a block. */
 const [short, long] = [2, 3]
 /** The names of events that a later version has written pass as they do unsealed. */
 const isEventName = (name: string | undefined): name is PlanEvent["event"] => name !== undefined

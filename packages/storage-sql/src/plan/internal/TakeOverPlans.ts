@@ -10,6 +10,7 @@ import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
+import { toldAgain, toldColumns, toldValues } from "../../session/internal/ReplicaRow.ts"
 import { eventTime, sameTime } from "./StoredEvent.ts"
 import {
   boundWaits,
@@ -115,8 +116,8 @@ const take = (sql: SqlClient.SqlClient, taking: Taking) => {
   const expires = sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
 with recursive ${candidates(sql, taking)}, alive as (
-  insert into replicas (id, expires_at, parks, seals, seals_waits, channel) values (${replica}, ${expires}, true, true, true, '')
-  on conflict (id) do update set expires_at = excluded.expires_at, parks = true, seals = true, seals_waits = true
+  insert into replicas (id, expires_at, channel, ${sql.literal(toldColumns)}) values (${replica}, ${expires}, '', ${sql.literal(toldValues)})
+  on conflict (id) do update set expires_at = excluded.expires_at, ${sql.literal(toldAgain)}
 ), dead as (
   delete from replicas where id in (
     select id from replicas where expires_at <= now() and id <> ${replica} for update skip locked)
