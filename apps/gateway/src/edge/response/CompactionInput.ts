@@ -23,6 +23,10 @@ const McpCall = Schema.Struct({
 const decodeMcpCall = Schema.decodeUnknownResult(McpCall, { errors: "all" })
 const isSummary = Schema.is(Schema.toType(PlanRequest.fields.prior_summary))
 
+/** What says nothing that a later prompt needs. A decision stands in the call that follows it. */
+const isLeftOut = (type: Schema.Json): type is string =>
+  typeof type === "string" && type !== "reasoning" && (leftOut.has(type) || type === "mcp_approval_response")
+
 const typeOf = (item: Json): Schema.Json => item["type"] ?? "message"
 
 const isInstruction = (item: Json): boolean =>
@@ -34,7 +38,7 @@ const asFunction = ([path, item]: Placed) =>
     onFailure: (error) => within(path, error),
     onSuccess: ({ arguments: written, error, id: call_id, name, output, server_label }): ReadonlyArray<Placed> => [
       [path, { type: "function_call", call_id, name: `${server_label}_${name}`, arguments: written }],
-      [path, { type: "function_call_output", call_id, output: output ?? JSON.stringify(error ?? "no result") }]
+      [path, { type: "function_call_output", call_id, output: output ?? (error ? JSON.stringify(error) : "") }]
     ]
   })
 
@@ -62,7 +66,7 @@ export const make = (readItems: ConversationItems) =>
         })
       }
       if (type === "mcp_call") return asFunction([path, item])
-      if (typeof type !== "string" || type === "reasoning" || !leftOut.has(type)) return Result.succeed([[path, item]])
+      if (!isLeftOut(type)) return Result.succeed([[path, item]])
       ignored.add(`input[].${type}`)
       return Result.succeed([])
     })

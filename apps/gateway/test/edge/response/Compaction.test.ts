@@ -100,6 +100,7 @@ describe("a conversation of Responses", () => {
         { type: "compaction", encrypted_content },
         { role: "user", content: long("one") },
         { type: "mcp_list_tools", id: "mcpl_1", server_label: "shop", tools: [] },
+        { type: "mcp_approval_response", approval_request_id: "mcpr_1", approve: true },
         { type: "mcp_call", ...mcp },
         { role: "assistant", content: long("two") },
         { role: "user", content: long("three") },
@@ -110,7 +111,10 @@ describe("a conversation of Responses", () => {
       const { data, response } = yield* Effect.promise(() =>
         client.compact({ model: "bowline", input: [...input], prompt_cache_key: "desk" }).withResponse()
       )
-      assert.strictEqual(response.headers.get("x-bowline-ignored"), "prompt_cache_key, input[].mcp_list_tools")
+      assert.strictEqual(
+        response.headers.get("x-bowline-ignored"),
+        "prompt_cache_key, input[].mcp_list_tools, input[].mcp_approval_response"
+      )
       const { output, usage: used } = data
       assert.deepStrictEqual<unknown>(output[0], input[0])
       assert.deepStrictEqual(textsIn(output.slice(1)), [
