@@ -103,8 +103,8 @@ export class StepLoop {
     yield* this.#services.allowance(this.#run)
     const asked = lastAnswer.parts
       .filter((part) => part.type === "tool_call")
-      // Those of the plan that it is a fork of have their results.
-      .filter(({ task_id }) => resumed.unanswered.includes(task_id))
+      // Those of the plan that it is a fork of have their results. Its own that have ended count: the model may make so many in the step.
+      .filter(({ task_id }) => resumed.unanswered.includes(task_id) || this.#run.tasks.get(task_id) !== undefined)
     const lookup = { tools, withheld, parse: this.#parse }
     const { tool_calls } = this.#run.progress
     const calls = yield* PreparedCalls.remainingCalls(asked, resumed.tasks, lookup, tool_calls)

@@ -80,6 +80,26 @@ describe("a call that waits for an approval when its process dies", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
+  it.effect("is made though another call of its step was refused, since the plan could make no more", () => {
+    const behind = peer()
+    return Effect.gen(function* () {
+      const script = [
+        [...asksBoth.slice(0, 1), callTool("bob_pay", { input: "8" }), callTool("bob_ask", { input: "hi" })]
+      ]
+      const first = yield* mortal({ script, peers: peer().peers })
+      const preferences = { ...stays.preferences, max_tool_calls: 2 }
+      const { plan_id } = yield* askAndKill(first, { agents, preferences })
+      const second = yield* mortal({ ...says, peers: behind.peers })
+      for (const { task_id } of yield* waiting(second)) yield* decide(second, plan_id, task_id)
+      const events = yield* replayed(second, plan_id)
+      assert.sameMembers(
+        all(events, "task.finished").map(({ state }) => state),
+        ["rejected", "completed", "completed"]
+      )
+      assert.lengthOf(behind.calls, 2)
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
   it.effect("keeps a decision that its process still told, and is made once", () => {
     const [before, behind] = [peer(), peer()]
     const tells = (batch: ReadonlyArray<PlanCommit>) =>

@@ -1,5 +1,6 @@
 import type { Message } from "@bowline/domain/session/Message"
 import type { Line } from "@bowline/runtime/unstable/record/PlanExport"
+import type { Schema } from "effect"
 import { gunzipSync } from "node:zlib"
 
 const isWritten = <A>(_value: unknown): _value is A => true
@@ -14,6 +15,17 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null ? Object.fromEntries(Object.entries(value)) : {}
+
+export const listOf = (value: unknown): ReadonlyArray<Fields> => (Array.isArray(value) ? value.map(fieldsOf) : [])
+
+/** What a text says in JSON; undefined if it is none. */
+export const parsed = (text: string): Schema.Json | undefined => {
+  try {
+    return written<Schema.Json>(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
 
 type Of<Type extends Line["type"]> = Extract<Line, { readonly type: Type }>
 export type RecordedFrame = Of<"frame">

@@ -1,16 +1,18 @@
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { type Decider, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { Effect, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
 import { abortIn, type How } from "./RecordedEnd.ts"
 import { isOf } from "./RecordedProviders.ts"
-import { fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
+import { fieldsOf, listOf, parsed, type PlanRecording, written } from "./RecordFile.ts"
 
 /** What somebody outside has done to the plan: as soon as so many frames have come. */
 interface Act {
@@ -29,10 +31,13 @@ interface Act {
 export class RecordedCallers {
   readonly #acts: ReadonlyArray<Act>
   readonly #comparison: Comparison
+  /** What was said in front of this frame was said before any process of theirs had the plan. */
+  readonly #told: number
 
-  private constructor(acts: ReadonlyArray<Act>, comparison: Comparison) {
+  private constructor(acts: ReadonlyArray<Act>, comparison: Comparison, told: number) {
     this.#acts = acts
     this.#comparison = comparison
+    this.#told = told
   }
 
   static readonly of = Effect.fnUntraced(function* (
@@ -40,7 +45,7 @@ export class RecordedCallers {
     comparison: Comparison,
     plan_id: PlanId,
     how: How,
-    { from, to }: Segment
+    { endsOnly, from, to }: Segment
   ) {
     const inbox = yield* Inbox
     const plans = yield* Plans
@@ -76,7 +81,8 @@ export class RecordedCallers {
         const entry = entries.find(({ entry_id }) => entry_id === data["entry_id"])
         const when = isUrgent(frames, index) ? "now" : "boundary"
         const otherwise = entry?.state === "untaken" ? "reject" : "ask"
-        const said = { type: "text" as const, text: String(data["text"]), when, else: otherwise } as const
+        const text = String(data["text"])
+        const said = { type: "text", text, when, else: otherwise, ...filesOf(recording, text) } as const
         add(
           index,
           accept(index, by, () => said),
@@ -131,7 +137,7 @@ export class RecordedCallers {
     for (const entry of entries) {
       const isTold = frames.some(({ data }) => data["entry_id"] === entry.entry_id)
       const said = isTold || entry.state !== "untaken" ? undefined : saidBy(entry, replayed)
-      if (said === undefined || error < 0) continue
+      if (said === undefined || error < 0 || endsOnly) continue
       const does = Effect.suspend(() => inbox.accept({ caller: entry.by, isAdmin: true }, plan_id, said()))
       if (next?.endsOnly === true) add(to - 1, Effect.andThen(comparison.before(to), does))
       else add(error, does, { isText: true, isLast: true })
@@ -141,8 +147,15 @@ export class RecordedCallers {
     // Its process has handed it over, and has told what was used up by then.
     if (isCut && to > from) add(to - 1, plans.drain)
     const own = acts.filter(({ place }) => place >= from && place < to)
-    return new RecordedCallers(own, comparison)
+    const told = frames.findIndex(({ event }, index) => index >= from && event !== "inbox.accepted")
+    return new RecordedCallers(own, comparison, told)
   })
+
+  /** Does what was done while no process had the plan. */
+  get before(): Effect.Effect<void> {
+    const acts = this.#acts.filter(({ isAbort, isLast, place }) => !isAbort && !isLast && place <= this.#told)
+    return Effect.forEach(acts, (act) => this.#do(act), { discard: true })
+  }
 
   /** Does everything, each thing in its place. */
   get acts(): Effect.Effect<void> {
@@ -187,6 +200,24 @@ const clientTools = ({ frames, sources }: PlanRecording) =>
     return tools === undefined ? [] : [{ place: frames.slice(0, place).filter(isComparable).length, tools }]
   })
 
+const filesIn = (messages: PlanRecording["messages"]): ReadonlyArray<FileId> =>
+  messages.flatMap(({ parts }) =>
+    parts.flatMap((part) => (part.type === "file" && "file_id" in part ? [part.file_id] : []))
+  )
+
+/** The files of a text that was said to the plan. */
+const filesOf = ({ messages, plan }: PlanRecording, text: string) => {
+  const said = messages.find(
+    (message) =>
+      message.plan_id === plan.plan_id &&
+      message.role === "user" &&
+      message.message_id !== questionId(plan.plan_id) &&
+      message.parts.some((part) => part.type === "text" && part.text === text) &&
+      filesIn([message]).length > 0
+  )
+  return said === undefined ? {} : { files: filesIn([said]) }
+}
+
 /** What an entry of which no frame tells may have said: nobody has read it. */
 const saidBy = (
   { task_id, text, type }: PlanRecording["entries"][number],
@@ -229,10 +260,20 @@ const isOfCall = ({ data, event }: Frame, task: string): boolean =>
   data["task_id"] === task && (event.startsWith("task.") || event === "waiting")
 
 /** What was given for a call of the client's tool, if it was taken. */
-const resultOf = ({ calls }: PlanRecording, task: string) => {
+const resultOf = ({ calls, messages, plan }: PlanRecording, task: string) => {
   const call = calls.find(({ task_id }) => task_id === task)
   if (call?.result == null || call.state === "timed-out" || call.state === "interrupted") return undefined
-  return { type: "result" as const, content: call.result, ...(call.state === "failed" && { is_error: true }) }
+  const tool = listOf(fieldsOf(plan.request)["tools"]).find(({ name }) => name === call.tool)
+  // What has a schema was no text.
+  const told = tool?.["output_schema"] === undefined ? call.result : (parsed(call.result) ?? call.result)
+  const files = filesIn(
+    messages.filter(({ parts }) => parts.some((part) => part.type === "tool_result" && part.task_id === task))
+  )
+  // The store has written a line for each file.
+  const lines = call.result.split("\n").filter((line) => !files.some((file_id) => line.includes(file_id)))
+  const text = lines.length === 0 ? [] : [{ type: "text", text: lines.join("\n") }]
+  const content = files.length === 0 ? told : [...text, ...files.map((file_id) => ({ type: "file", file_id }))]
+  return { type: "result" as const, content, ...(call.state === "failed" && { is_error: true }) }
 }
 
 /** The process may have died before its record of what was given was stored: of a question without a schema every answer will do, which nobody else sees. */

@@ -16,6 +16,8 @@ export interface How {
   readonly isByTime: boolean
   /** Who aborted it came when it had nothing left to do. */
   readonly abortsLate: boolean
+  /** No time was left for another attempt. */
+  readonly failsLate: boolean
   /** These files of its history, of which there are no bytes, were deleted before it. */
   readonly away: ReadonlySet<string>
 }

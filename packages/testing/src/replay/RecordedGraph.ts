@@ -16,11 +16,9 @@ import * as RecordedProviders from "./RecordedProviders.ts"
 import type { ReplayedPlan } from "./RecordedStore.ts"
 import { callsIn, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import * as RecordedWorld from "./RecordedWorld.ts"
-import { type Fields, fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
+import { type Fields, fieldsOf, listOf, type PlanRecording, written } from "./RecordFile.ts"
 
 const { CurrentCall } = RecordedWorld
-
-export const listOf = (value: unknown): ReadonlyArray<Fields> => (Array.isArray(value) ? value.map(fieldsOf) : [])
 
 export const withoutAuth = (named: Fields): Fields => ({ ...named, auth: { type: "none" }, headers: undefined })
 

@@ -14,6 +14,9 @@ const deltas = new Set(["text.delta", "reasoning.delta"])
 /** What somebody says comes between the pieces of an answer. */
 const said = new Set(["inbox.accepted", "inbox.moved"])
 
+/** What comes of a text that interrupts an answer. */
+const ofSteering = new Set(["inbox.taken", "text.retract"])
+
 /** Whether the frame tells of this attempt. */
 export const isOf = (
   { step, attempt }: { readonly step: number; readonly attempt: number },
@@ -76,11 +79,11 @@ const deadlineOf = (frames: ReadonlyArray<{ readonly data: unknown }>): number =
       .map((at) => (typeof at === "string" ? Date.parse(at) : 0))
   )
 
-/** Waits until as little time is left to the plan as there was in front of this frame: what does not fit into that is not tried again. */
-const untilLeft = ({ came, expected }: Comparison, end: number): Effect.Effect<void> =>
+/** Waits until no time is left to the plan for another attempt, if there was little. */
+const untilLate = ({ came, expected }: Comparison, end: number): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const left = deadlineOf(expected.slice(0, end)) - Date.parse(expected[end]?.at ?? "")
-    const wait = deadlineOf(came) - now - left
+    const wait = deadlineOf(came) - now - Math.min(left, 2)
     return wait > 0 ? Effect.sleep(wait) : Effect.void
   })
 
@@ -95,7 +98,11 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
       (frame) => (frame.event === "step" || frame.event === "retry") && isOf(attempt, frame)
     )
     const behind = (own.at(-1) ?? announced) + 1
-    const next = expected.findIndex(({ event }, index) => index >= behind && !said.has(event))
+    // One behind a text that has interrupted the one before is announced by nothing.
+    const from = behind > 0 ? behind : comparison.came.length
+    const next = expected.findIndex(
+      ({ event }, index) => index >= from && !said.has(event) && !(behind === 0 && ofSteering.has(event))
+    )
     const end = Math.min(next, segment.to)
     let shown = 0
     // The plan was over before it had the whole answer.
@@ -124,8 +131,8 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
     const failure = attempt.failure === undefined ? undefined : fieldsOf(attempt.failure)
     if (failure !== undefined && !byTime.has(String(failure["_tag"]))) {
       const wait = attempt.step > 0 ? comparison.before(end) : Effect.void
-      const isLast = expected[end]?.event === "error"
-      const late = isLast ? Effect.andThen(wait, untilLeft(comparison, end)) : wait
+      const isLast = how.failsLate && expected[end]?.event === "error"
+      const late = isLast ? Effect.andThen(wait, untilLate(comparison, end)) : wait
       return Stream.concat(parts, Stream.fromEffect(Effect.andThen(late, Effect.fail(providerError(failure)))))
     }
     const last = given.at(-1)
@@ -144,11 +151,15 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
       return Stream.never
     })
   const credentials = new Map<string, number>()
-  for (const model of [recording.plan.model, ...recording.attempts.map(({ model }) => model)]) {
+  const told = recording.frames.map(({ data }) => fieldsOf(data)["model"])
+  for (const model of [recording.plan.model, ...recording.attempts.map(({ model }) => model), ...told]) {
+    if (typeof model !== "string") continue
     const name = model.slice(0, model.indexOf("/"))
     credentials.set(name, Math.max(credentials.get(name) ?? 0, 1))
   }
-  for (const { credential } of recording.attempts) {
+  const used = recording.frames.flatMap(({ data }) => fieldsOf(data)["credential"] ?? [])
+  for (const credential of [...used, ...recording.attempts.map((attempt) => attempt.credential)]) {
+    if (typeof credential !== "string") continue
     const [, name = "", number = "1"] = /^(.*)-(\d+)$/.exec(credential) ?? []
     if (credentials.has(name)) credentials.set(name, Math.max(credentials.get(name) ?? 0, Number(number)))
   }

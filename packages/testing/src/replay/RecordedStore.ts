@@ -12,7 +12,7 @@ import type { RecordedCallers } from "./RecordedCallers.ts"
 import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import { CurrentCall } from "./RecordedWorld.ts"
-import { fieldsOf, type PlanRecording, written } from "./RecordFile.ts"
+import { fieldsOf, listOf, type PlanRecording, written } from "./RecordFile.ts"
 
 const whole: Segment = {
   from: 0,
@@ -36,6 +36,8 @@ export class ReplayedPlan {
   #messages = 0
   #segment: Segment
   #left = Deferred.makeUnsafe<void>()
+  /** Whether the next process may take the plan over. */
+  mayTake = true
   /** The next plan that is created is it. */
   isNext = false
   callers: RecordedCallers | undefined
@@ -66,6 +68,7 @@ export class ReplayedPlan {
     this.#looks = segment.allowances
     this.#left = Deferred.makeUnsafe<void>()
     this.callers = undefined
+    this.mayTake = false
     const kept = new Set(callsIn(ownMessages(this.#recording).slice(0, this.#messages)))
     this.#comparison.forget((call) => !kept.has(call))
     this.#look()
@@ -174,9 +177,11 @@ export class ReplayedPlan {
         }),
       // Who has ended the plan where the record says so could not go on with it.
       takeOver: (...asked) =>
-        Effect.map(store.takeOver(...asked), (taken) =>
-          taken.map((abandoned) => ({ ...abandoned, deaths: this.#segment.endsOnly ? Infinity : 0 }))
-        ),
+        Effect.suspend(() => {
+          if (!this.mayTake) return Effect.succeed([])
+          const deaths = this.#segment.endsOnly ? Infinity : 0
+          return Effect.map(store.takeOver(...asked), (taken) => taken.map((abandoned) => ({ ...abandoned, deaths })))
+        }),
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
         // One that fails before that has only its end.
@@ -204,6 +209,17 @@ export class ReplayedPlan {
     }
   }
 
+  /** The digests of tools of which readers are told next that their caller knew others. */
+  #changed(): ReadonlySet<unknown> {
+    const { came, expected } = this.#comparison
+    const next = expected.findIndex(({ event }, index) => index >= came.length && event === "step")
+    const notices = expected
+      .slice(came.length, next < 0 ? undefined : next)
+      .map(({ data }) => fieldsOf(data))
+      .filter(({ code }) => code === "description_changed")
+    return new Set(notices.flatMap(({ data }) => listOf(fieldsOf(data)["tools"]).map(({ digest }) => digest)))
+  }
+
   /** Tools that somebody had approved for the session, in front of the plan. */
   #isKnownTool(tool: string): boolean {
     const called = this.#recording.frames.map(({ data, event }) => ({ event, tool: fieldsOf(data)["tool"] }))
@@ -223,6 +239,11 @@ export class ReplayedPlan {
           Context.add(InboxStore, {
             ...inboxes,
             isRemembered,
+            meetTools: (owner, digests, now) =>
+              Effect.map(inboxes.meetTools(owner, digests, now), (known) => {
+                const changed = this.#changed()
+                return new Map(Array.from(known, ([tool, digest]) => [tool, changed.has(digest) ? "another" : digest]))
+              }),
             // What is said to a plan that is parked is told by the store.
             accept: (...said) => Effect.tap(inboxes.accept(...said), () => this.#take(store))
           })

@@ -13,7 +13,7 @@ import type { Comparison } from "./Comparison.ts"
 import { isEnding } from "./RecordedEnd.ts"
 import { peerError, peerReason } from "./RecordedErrors.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
-import { type Fields, fieldsOf, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
+import { type Fields, fieldsOf, parsed, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
 
 /** The call for which a fiber asks, by its id in this run. */
 export const CurrentCall = Context.Reference<string | undefined>("@bowline/testing/replay/CurrentCall", {
@@ -200,14 +200,6 @@ const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segm
         )
       })
   })
-
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** A connection to a server that has told this. */
 export const connectionOf = (

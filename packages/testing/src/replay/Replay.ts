@@ -21,10 +21,10 @@ import { type Answers, differenceIn } from "./ToolAnswers.ts"
 import { RecordedCallers } from "./RecordedCallers.ts"
 import { deletions, fileObstacle, storeFiles, unsureObstacle } from "./RecordedFiles.ts"
 import { toldTo } from "./RecordedFork.ts"
-import { graphOf, listOf, withoutAuth } from "./RecordedGraph.ts"
+import { graphOf, withoutAuth } from "./RecordedGraph.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
 import type { How } from "./RecordedEnd.ts"
-import { fieldsOf, type PlanRecording, read, written } from "./RecordFile.ts"
+import { fieldsOf, listOf, type PlanRecording, read, written } from "./RecordFile.ts"
 
 export type { Answers, Difference, PlanRecording }
 export { read }
@@ -107,6 +107,14 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
   if (difference.step === 0 && before.some(({ type }) => isOfCall(type)) && differsIn("messages", difference)) {
     return "its summary names tasks of earlier plans, whose ids at their peers are not in the record"
   }
+  const withoutModel = (frame: unknown) => {
+    const { data, event } = fieldsOf(frame)
+    return JSON.stringify({ event, data: { ...fieldsOf(data), model: "" } })
+  }
+  const isChoice = difference.what === "plan" || difference.what === "retry"
+  if (isChoice && withoutModel(difference.recorded) === withoutModel(difference.came)) {
+    return "another plan had used up the credentials of one of its models, which is not in its record"
+  }
   const hasFiles = messages.some(({ parts, role }) => role === "tool" && parts.some(({ type }) => type === "file"))
   return hasFiles ? "its calls have given files, which are not in the record" : undefined
 }
@@ -135,10 +143,10 @@ const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: Pl
   const wasThere = frames.some(({ data, event }) => event === "session" && fieldsOf(data)["created"] === false)
   // A new session has what the request itself brings.
   if (!wasThere) return undefined
-  const name = plan.external_session_id ?? ExternalSessionId.make("the session on record")
+  const { external_session_id: name } = plan
   const held = yield* Given.createHeld({
     owner: plan.caller,
-    external_session_id: name,
+    ...(name !== null && { external_session_id: name }),
     messages: before.map(({ message_id, parts, role }) => ({
       message_id,
       role,
@@ -147,7 +155,8 @@ const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: Pl
     ...(summary !== "" && { prior_summary: summary })
   })
   yield* Given.finish(held)
-  return name
+  // One without a name is known by its id.
+  return name ?? ExternalSessionId.make(held.session_id)
 })
 
 /** Compares what the models were asked, as far as the plan has come. */
@@ -176,6 +185,11 @@ const run = Effect.fnUntraced(function* (
   const { id, segment } = replayed
   const plan_id = id ?? (yield* start(recording, replayed, how))
   replayed.callers = yield* RecordedCallers.of(recording, comparison, plan_id, how, segment)
+  if (id !== undefined) {
+    yield* replayed.callers.before
+    replayed.mayTake = true
+    yield* (yield* Notices).publish([{ _tag: "PlansLeft" }])
+  }
   yield* Effect.forkScoped(replayed.callers.acts)
   const reads = Effect.gen(function* () {
     // It is parked in between, or runs elsewhere.
@@ -236,13 +250,14 @@ export const replay = async (
 
 /** Runs it in each of the ways in which it may have gone until it is the same. */
 const replayInWays = async (recording: PlanRecording): Promise<Replayed> => {
-  const { reason } = recording.plan.error ?? {}
-  const usual: How = { isByTime: reason === "deadline", abortsLate: false, away: new Set() }
+  const { code = "", reason } = recording.plan.error ?? {}
+  const usual: How = { isByTime: reason === "deadline", abortsLate: false, failsLate: false, away: new Set() }
   const ways = [
     usual,
     // A deadline that passes while something else happens ends the plan at an instant that only its frames tell.
     ...(usual.isByTime ? [{ ...usual, isByTime: false }] : []),
     ...(reason === undefined ? [] : [{ ...usual, isByTime: false, abortsLate: true }]),
+    ...(code.startsWith("provider_") ? [{ ...usual, failsLate: true }] : []),
     // It may have found files of its session deleted.
     ...deletions(recording).map((away) => ({ ...usual, away }))
   ]

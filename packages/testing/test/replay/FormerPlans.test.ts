@@ -20,7 +20,7 @@ const differing = async (recordings: ReadonlyArray<PlanRecording>): Promise<Read
  * In these, plans have budgets, answer peers, repeat effects, are parked, aborted and said several things at once, and start calls in other orders. In the later ones, processes die and plans are taken over: in the middle of
  * answers and calls, with other tools of a server, between an answer to a peer and what follows, and for good; a server changes its tools, or cannot be reached.
  */
-const chosen = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009]
+const chosen = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009, 2125, 2205]
 const given = process.env["BOWLINE_REPLAY_SEEDS"]
 const first = Number(process.env["BOWLINE_SEED"] ?? 1)
 const seeds = given === undefined ? chosen : Array.from({ length: Number(given) }, (_, index) => first + index)
