@@ -202,6 +202,8 @@ describe("functions of a client of Responses", () => {
       // Nothing follows a response before its calls have their results: it would wait for as long as they do.
       const { id } = yield* create(url, ask)
       assert.strictEqual(yield* paramOf({ previous_response_id: id, input: "And now?" }), "input")
+      // The gateway would give the plan its time to end.
+      yield* post(`${url}/v1/responses/${id}/cancel`, {})
     })
   )
 })
