@@ -3,7 +3,6 @@ import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { Effect, Layer } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { fromProcess, settingsWithoutEffect } from "../config/GatewayConfig.ts"
 import { answer } from "./AnswerCommand.ts"
 import { ask } from "./AskCommand.ts"
 import { credentials } from "./CredentialsCommand.ts"
@@ -28,17 +27,17 @@ import { webhooks } from "./WebhooksCommand.ts"
 
 /** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
 const check = Command.make("check", ServeCommand.own, (own) =>
-  fromProcess(ServeCommand.commandLineOf(own)).pipe(
-    Effect.tap((config) => printLine(JSON.stringify(config.effective, null, 2))),
-    Effect.flatMap((config) =>
-      Effect.map(RecipeFolder.faultsOf(config.texts.recipes), (faults) => [
-        ...settingsWithoutEffect(config),
-        ...faults.map(({ path, reason }) => `A recipe that cannot be used: ${path}: ${reason}`)
-      ])
-    ),
-    Effect.flatMap(Effect.forEach((line) => tell(line), { discard: true })),
-    Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
-  )
+  Effect.gen(function* () {
+    const { fromProcess, settingsWithoutEffect } = yield* ServeCommand.Configuration
+    const config = yield* fromProcess(ServeCommand.commandLineOf(own))
+    yield* printLine(JSON.stringify(config.effective, null, 2))
+    const faults = yield* RecipeFolder.faultsOf(config.texts.recipes)
+    const lines = [
+      ...settingsWithoutEffect(config),
+      ...faults.map(({ path, reason }) => `A recipe that cannot be used: ${path}: ${reason}`)
+    ]
+    yield* Effect.forEach(lines, (line) => tell(line), { discard: true })
+  }).pipe(Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems)))
 ).pipe(Command.withDescription("Check the configuration, and show what holds and what does not"))
 
 const bowline = Command.make("bowline", {}, () => ServeCommand.run()).pipe(

@@ -1,13 +1,13 @@
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
-import * as Outbound from "../egress/Outbound.ts"
 import { Ended, exitCodes } from "./Ended.ts"
 import * as Signals from "./Signals.ts"
 
 const interrupted = Effect.andThen(Signals.first, new Ended({ code: exitCodes.interrupted, lines: [] }))
 
-// The other commands start faster without it.
+// The other commands start faster without them.
 const Examination = Effect.promise(() => import("./doctor/Examination.ts"))
+const Outbound = Effect.promise(() => import("../egress/Outbound.ts"))
 
 /** Looks at everything that the gateway needs, all at once, and says what to do. It changes nothing. */
 export const doctor = Command.make(
@@ -20,5 +20,5 @@ export const doctor = Command.make(
     )
 ).pipe(
   Command.withDescription("Check the configuration, the database, the providers, the network and the machine"),
-  Command.provide(Outbound.layer)
+  Command.provide(Layer.unwrap(Effect.map(Outbound, ({ layer }) => layer)))
 )

@@ -1,16 +1,15 @@
 import type { Asked, Report } from "@bowline/testing/evaluate/Evaluate"
 import type { PlanView } from "@bowline/client"
-import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Fiber, Layer, Option, Predicate, Redacted, type Scope } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { createHash } from "node:crypto"
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { resolve } from "node:path"
 import { pathToFileURL } from "node:url"
-import { fromProcess } from "../config/GatewayConfig.ts"
 import * as ClientConfig from "./ClientConfig.ts"
 import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
 import { printLine, tell } from "./Output.ts"
+import { Configuration } from "./ServeCommand.ts"
 import * as Signals from "./Signals.ts"
 import * as TextTable from "./TextTable.ts"
 
@@ -101,10 +100,12 @@ const inProcess = Effect.fnUntraced(function* (
   { here }: Evaluating,
   cases: Cases
 ): Effect.fn.Return<Ask, Ended, Scope.Scope> {
+  const { fromProcess } = yield* Configuration
   const config = yield* Effect.catchTag(fromProcess(), "InvalidConfiguration", ({ problems }) =>
     misconfigured(problems)
   )
   const gateway = yield* Effect.promise(() => import("../Gateway.ts"))
+  const { Plans } = yield* Effect.promise(() => import("@bowline/runtime/plan/Plans"))
   const recordings = cases.flatMap(({ recording }) => recording ?? [])
   const plans = Plans.layer.pipe(Layer.provideMerge(here.layer(recordings)))
   const quiet = { ...config, log: { ...config.log, level: "Error" as const } }

@@ -4,13 +4,15 @@ import { Command, Flag } from "effect/cli"
 import cluster from "node:cluster"
 import { resolve } from "node:path"
 import { setFlagsFromString } from "node:v8"
-import { fromProcess, type GatewayConfig } from "../config/GatewayConfig.ts"
+import type { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../config/setting/ConfigProblem.ts"
 import { type SettingName, table } from "../config/setting/Settings.ts"
-import * as Workers from "../worker/Workers.ts"
 import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
 import { outliveReader } from "./Output.ts"
 import * as Signals from "./Signals.ts"
+
+/** The whole configuration. Commands that only ask a gateway start faster without it. */
+export const Configuration = Effect.promise(() => import("../config/GatewayConfig.ts"))
 
 const settingFlags = Object.fromEntries(
   Object.values(table).flatMap(({ doc, flag, variable }) =>
@@ -73,13 +75,14 @@ export const run = Effect.fnUntraced(
   function* ({ settings, ...given }: Given = { demo: false, agent: [], mcp: [], settings: {} }) {
     yield* outliveReader
     yield* Signals.outliveHangUps
-    const read = fromProcess({ flags: Record.getSomes(settings), ...commandLineOf(given) })
+    const read = (yield* Configuration).fromProcess({ flags: Record.getSomes(settings), ...commandLineOf(given) })
     const config = yield* read
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
     // What V8 would allocate in the old generation at once keeps the rest of its plan until a full collection.
     setFlagsFromString("--no-allocation-site-pretenuring")
     if (config.workers > 1 && cluster.isPrimary) {
+      const Workers = yield* Effect.promise(() => import("../worker/Workers.ts"))
       return yield* Effect.raceFirst(Layer.launch(Workers.layer(config, read)), Signals.first).pipe(
         Effect.catchTags({
           // It has said why.

@@ -1,4 +1,3 @@
-import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { isWebhookSecret } from "@bowline/domain/unstable/plan/Webhook"
 import { Clock, Context, Effect, Layer, Option, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -9,6 +8,9 @@ import { Ended, exitCodes, failed, reasonOf } from "./Ended.ts"
 import { printLine, tell } from "./Output.ts"
 import * as Signals from "./Signals.ts"
 import { oneLine } from "./TerminalText.ts"
+
+// The other commands start faster without it.
+const HttpServing = Effect.promise(() => import("@effect/platform-node/NodeHttpServer"))
 
 const parameters = {
   port: Flag.Int("port").pipe(Flag.withDescription("Where to listen on 127.0.0.1"), Flag.withDefault(3775)),
@@ -38,6 +40,7 @@ const listen = Command.make(
       const line = "--secret: Expected whsec_ and the secret's bytes in base64"
       return yield* new Ended({ code: exitCodes.usage, lines: [line] })
     }
+    const NodeHttpServer = yield* HttpServing
     const serving = HttpServer.serve(receive(secret)).pipe(
       Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port }))
     )

@@ -88,7 +88,7 @@ describe("bowline", () => {
     })
   )
 
-  it.live("does not load the TypeScript stripper, but for its first start", () =>
+  it.live("loads neither the TypeScript stripper, but for its first start, nor what only a gateway needs", () =>
     Effect.gen(function* () {
       const run = bowline(["--version"], {}, { main: sources, nodeArgs: ["--import", listModules] })
       yield* (yield* run).ended
@@ -97,6 +97,8 @@ describe("bowline", () => {
       assert.include(stdout, `bowline v${manifest.version}\n`)
       assert.include(stdout, "NativeModule internal/modules/typescript")
       assert.notInclude(stdout, "amaro")
+      // Undici asks for it, and so do the planner and the configuration, which import it.
+      assert.notInclude(stdout, "NativeModule https,")
     })
   )
 })
