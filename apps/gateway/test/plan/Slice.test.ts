@@ -8,6 +8,7 @@ import { question, type Script } from "@bowline/testing/unstable/provider/Script
 import { callTool, noFinish, oneWrite, say, type Turn } from "@bowline/testing/provider/Turn"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Schedule, type Scope, Stream } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
 import { settled } from "./Cluster.ts"
 import { databases } from "./Databases.ts"
 import { ask, type Frame, get, replay, start } from "./GatewayProcess.ts"
@@ -51,7 +52,7 @@ class Served extends Context.Service<Served, Effect.Success<ReturnType<typeof se
   "@bowline/gateway/test/Served"
 ) {}
 
-const served = (database: Effect.Effect<Readonly<Record<string, string>>, unknown, Scope.Scope>) =>
+const served = (database: Effect.Effect<Readonly<Record<string, string>>, SqlError, Scope.Scope>) =>
   Layer.effect(
     Served,
     Effect.flatMap(database, (settings) =>

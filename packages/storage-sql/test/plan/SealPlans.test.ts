@@ -81,11 +81,11 @@ from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'se
 type Stores = Layer.Success<typeof onPostgres>
 
 /** What also holds on an embedded Postgres. All have one: it takes its time to start. */
-const alsoEmbedded: Array<{ readonly title: string; readonly test: Effect.Effect<void, unknown, Stores> }> = []
+const alsoEmbedded: Array<{ readonly title: string; readonly test: Effect.Effect<void, never, Stores> }> = []
 
 const onBoth = <E>(title: string, test: Effect.Effect<void, E, Stores>) => {
   it.live(title, () => Effect.provide(test, onPostgres))
-  alsoEmbedded.push({ title, test })
+  alsoEmbedded.push({ title, test: Effect.orDie(test) })
 }
 
 /** As if nothing had been stored. */
