@@ -233,6 +233,7 @@ class StepCalls {
     tasks.resume(part.task_id)
     if (left <= 0) {
       const late = { ...timedOut(tool, limit, prepared._tag === "Begun"), isUnsent: true }
+      yield* (yield* CallTurns).await(part.task_id)
       return this.#answer(prepared, did, late, yield* Clock.currentTimeMillis, this.#effectOf(late, prepared))
     }
     const sent = yield* this.#options.files.sentWith(tool, input)

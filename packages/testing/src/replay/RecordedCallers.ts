@@ -252,7 +252,10 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number): boolean => {
   const taken = frames.findIndex(({ data, event }) => event === "inbox.taken" && data["entry_id"] === entry)
   const step = frames.findLast(({ event }, at) => at < taken && event === "step")
   if (step === undefined || frames[taken]?.data["step"] !== step.data["step"]) return false
-  return frames.slice(index + 1, taken).every(({ event }) => ofSteering.has(event) && event !== "inbox.accepted")
+  const between = frames.slice(index + 1, taken)
+  const steers = between.findIndex(({ event }) => event === "text.retract")
+  const isLast = between.slice(0, steers < 0 ? undefined : steers).every(({ event }) => event !== "inbox.accepted")
+  return isLast && frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
 }
 
 /** Whether it tells that a call has gone on. */

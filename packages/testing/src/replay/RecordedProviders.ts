@@ -146,7 +146,7 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
       const next = left.shift()
       if (next !== undefined) return stream(next)
       // It was asking when it was aborted, or when its process left it.
-      if (abort !== undefined || segment.to < Infinity) return Stream.never
+      if (recording.plan.error?.reason !== undefined || segment.to < Infinity) return Stream.never
       comparison.differ("attempt", "no further request to a provider", asked)
       return Stream.never
     })

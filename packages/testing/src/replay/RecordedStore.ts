@@ -12,7 +12,7 @@ import type { RecordedCallers } from "./RecordedCallers.ts"
 import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import { CurrentCall } from "./RecordedWorld.ts"
-import { fieldsOf, listOf, type PlanRecording, written } from "./RecordFile.ts"
+import { fieldsOf, listOf, parsed, type PlanRecording, written } from "./RecordFile.ts"
 
 const whole: Segment = {
   from: 0,
@@ -84,6 +84,21 @@ export class ReplayedPlan {
     const { messages, to } = this.#segment
     if (this.#comparison.came.length < to) return false
     return events.some(isComparable) || this.#messages + messagesIn(changes) > messages
+  }
+
+  /** How long this was being stored, in milliseconds, at least: the time of a call was over before it could leave. */
+  #delayOf({ events }: PlanCommit): number {
+    const started = events
+      .filter(({ event }) => event === "task.started")
+      .map(({ payload }) => this.#comparison.recordedIdOf(String(fieldsOf(parsed(payload))["task_id"])))
+    const late = this.#recording.calls
+      .filter(({ error }) => error?.message.endsWith("were over before the call could leave.") === true)
+      .filter(({ task_id }) => started.includes(task_id))
+    const ends = this.#comparison.expected.filter(
+      ({ data, event }) =>
+        event === "task.finished" && late.some(({ task_id }) => task_id === fieldsOf(data)["task_id"])
+    )
+    return Math.max(0, ...ends.map(({ data }) => Number(fieldsOf(data)["duration_ms"])))
   }
 
   /** Whether it parks the plan, which something that is not on record has kept from it. */
@@ -171,6 +186,8 @@ export class ReplayedPlan {
           const how = own && told.get(own.plan_id)
           if (own !== undefined && how !== "refused" && how !== "unread") this.#messages += messagesIn(own.changes)
           yield* this.#take(store)
+          const delay = own === undefined ? 0 : this.#delayOf(own)
+          if (delay > 0) yield* Effect.sleep(delay)
           this.#look()
           if (this.callers !== undefined) yield* this.callers.abort
           return told

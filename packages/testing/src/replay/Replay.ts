@@ -187,6 +187,9 @@ const run = Effect.fnUntraced(function* (
   replayed.callers = yield* RecordedCallers.of(recording, comparison, plan_id, how, segment)
   if (id !== undefined) {
     yield* replayed.callers.before
+    // What a provider had asked to wait for was over.
+    const last = comparison.expected[segment.from - 1]
+    if (last?.event === "retry") yield* Effect.sleep(Number(fieldsOf(last.data)["delay_ms"]))
     replayed.mayTake = true
     yield* (yield* Notices).publish([{ _tag: "PlansLeft" }])
   }
