@@ -12,7 +12,7 @@ import { Receiving } from "./Receiving.ts"
 /** How long an upload may be silent, before the sweeper takes it for one of a dead process. */
 const maxSilence = Duration.minutes(10)
 
-/** How many chunks a process writes and reads at once. Plans commit over the same connections, and must not wait behind many files. */
+/** How many chunks a process moves at once, to a database one after the other. Plans commit over the same connections, and must not wait behind many files. */
 const chunksAtOnce = 2
 
 /** A file that somebody sends. */

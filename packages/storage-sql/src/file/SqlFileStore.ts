@@ -15,7 +15,7 @@ import {
   quotaExceeded,
   sessionFull
 } from "@bowline/runtime/unstable/store/FileStore"
-import { Effect, Layer, Struct } from "effect"
+import { Duration, Effect, Layer, Semaphore, Struct } from "effect"
 import { SqlClient } from "effect/sql"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { newestFirst } from "../internal/NewestFirst.ts"
@@ -26,6 +26,24 @@ const chunksAtOnce = 64
 
 /** How many batches of chunks a deletion purges itself. The sweeper purges the rest, which nobody can see any more. */
 const batchesOfDeletion = 20
+
+/** A database that answers late is not slow because of files: the next chunk waits no longer than this. */
+const longestRest = Duration.seconds(1)
+
+/**
+ * Runs writes one after the other, and rests behind each for as long as it took. So many uploads at once take half of what one connection can do: without the rest a
+ * database that shares its cores with the gateway is busy with chunks alone, and the commits of plans are late.
+ */
+export const makePaced = Effect.map(
+  Semaphore.make(1),
+  (one) =>
+    <A, E, R>(write: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      one.withPermit(
+        Effect.flatMap(Effect.timed(write), ([took, answer]) =>
+          Effect.as(Effect.sleep(Duration.min(took, longestRest)), answer)
+        )
+      )
+)
 
 type Row = Omit<KeptFile, "bytes" | "created_at" | "expires_at"> & {
   readonly ordinal: bigint
@@ -175,23 +193,27 @@ const unreachable = new StorageError({
 const make = (
   sql: SqlClient.SqlClient,
   withDeadline: WithDeadline,
-  outside: ChunkPlace | undefined
+  outside: ChunkPlace | undefined,
+  paced: Effect.Success<typeof makePaced>
 ): FileStore["Service"] => ({
   begin: ({ file_id, owner, until }) =>
     withDeadline(sql`
 insert into files (id, owner, state, expires_at) values (${file_id}, ${owner}, 'uploading', ${until})`),
-  append: (file, seq, bytes, until) =>
-    withDeadline(sql`
+  append: (file, seq, bytes, until) => {
+    const row = withDeadline(sql`
 with held as (
   update files set expires_at = ${until} where id = ${file} and state = 'uploading' returning id
 )
 insert into file_chunks (file_id, seq, data)
-select id, ${seq}::int, ${outside === undefined ? bytes : null}::bytea from held returning seq`).pipe(
-      Effect.flatMap((rows): Effect.Effect<void, NotFound | StorageError> => {
+select id, ${seq}::int, ${outside === undefined ? bytes : null}::bytea from held returning seq`)
+    return Effect.flatMap(
+      outside === undefined ? paced(row) : row,
+      (rows): Effect.Effect<void, NotFound | StorageError> => {
         if (rows.length === 0) return notFound
         return outside === undefined ? Effect.void : outside.put({ file, seq }, bytes)
-      })
-    ),
+      }
+    )
+  },
   keep: (file, facts, quota) =>
     withDeadline(sql.withTransaction(keep(sql, file, facts, quota))).pipe(
       Effect.tap(({ isNew }) => (isNew ? Effect.void : withDeadline(purgeFile(sql, outside, file))))
@@ -261,5 +283,5 @@ update files set state = 'deleted', expires_at = '-infinity' where id = any(arra
 /** The files of callers, in Postgres. */
 export const layer = Layer.effect(
   FileStore,
-  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline, OutsideChunks]), (given) => make(...given))
+  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline, OutsideChunks, makePaced]), (given) => make(...given))
 )
