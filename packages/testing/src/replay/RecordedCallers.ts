@@ -280,10 +280,12 @@ const resultOf = ({ calls, messages, plan }: PlanRecording, task: string) => {
 }
 
 /** The process may have died before its record of what was given was stored: of a question without a schema every answer will do, which nobody else sees. */
-const answerOf = ({ entries, givens }: PlanRecording, task: string, { data, round }: Frame["data"]) => {
+const answerOf = ({ entries, givens, plan }: PlanRecording, task: string, { data, round }: Frame["data"]) => {
   const { entry } = givens.find((record) => record.entry.task_id === task && record.round === round) ?? {}
   if (entry !== undefined) return entry.type === "answer" ? entry : undefined
-  const given = entries.filter((one) => one.type === "answer" && one.task_id === task && one.state === "taken")
+  // One that its peer has not waited for has woken the plan all the same.
+  const states = plan.state === "completed" ? ["taken", "untaken"] : ["taken"]
+  const given = entries.filter((one) => one.type === "answer" && one.task_id === task && states.includes(one.state))
   const isLost = Number(round) <= given.length && data === undefined
   return isLost ? { type: "answer" as const, text: "It is not on record" } : undefined
 }

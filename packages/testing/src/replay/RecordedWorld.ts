@@ -56,7 +56,12 @@ const endOf = Effect.fnUntraced(function* (
   const past = comparison.came.length
   const again = new Set<string>()
   const asked = own.findLast(({ event, index }) => event === "waiting" && index < past)?.index ?? past
+  // Its peer has failed before it could be given the answer.
+  const isUngiven = recording.entries.some(
+    ({ state, task_id, type }) => type === "answer" && task_id === recorded && state === "untaken"
+  )
   for (const { data, event, index } of own) {
+    if (index < past && isUngiven) continue
     if (index < past && event === "waiting" && index < asked) continue
     if (index < past && event !== "waiting") {
       const shown = JSON.stringify(data)
