@@ -1,3 +1,4 @@
+import { unpack } from "@bowline/storage-sql/unstable/plan/SealedEvents"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Redacted, type Schema } from "effect"
 import { Reactivity } from "effect/reactivity"
@@ -5,7 +6,6 @@ import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { zstdDecompressSync } from "node:zlib"
 import { inject } from "vitest"
 
 declare module "vitest" {
@@ -45,9 +45,12 @@ export const restored = ({ DATABASE_URL }: { readonly DATABASE_URL: string }) =>
 /** Those of a Postgres in which a first start makes the tables. */
 export const newPostgres = databaseLike("template1")
 
-/** The blocks of a sealed plan, as they were before they were compressed. */
+/** The rows of a sealed plan, as they were before they were compressed. */
 const unsealed = ({ body, ends }: { readonly body: Uint8Array; readonly ends: ReadonlyArray<number> }) =>
-  ends.map((end, block) => zstdDecompressSync(body.subarray(ends[block - 1] ?? 0, end)).toString()).join("\n")
+  ends
+    .flatMap((end, block) => unpack(body.subarray(ends[block - 1] ?? 0, end)))
+    .map(({ payload, record = "" }) => `${payload}\n${record}`)
+    .join("\n")
 
 /** Every row of every table of ours, as text, by the names of the tables; what is sealed is with the events. */
 export const dump = Effect.fnUntraced(function* (url: string) {

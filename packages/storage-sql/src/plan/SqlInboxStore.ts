@@ -45,7 +45,7 @@ import {
   waitingColumns,
   type WaitingRow
 } from "./internal/InboxRows.ts"
-import { findBlocksBefore, unpack } from "./internal/SealedEvents.ts"
+import { findBlocksBefore, unpack } from "./SealedEvents.ts"
 import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { expireWaits, isMore, isOpenWait, wakes } from "./internal/Waking.ts"
 

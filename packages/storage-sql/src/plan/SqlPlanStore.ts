@@ -37,7 +37,7 @@ import {
   wholeColumns,
   type WholeRow
 } from "./internal/PlanRow.ts"
-import { findBlock, readBlock } from "./internal/SealedEvents.ts"
+import { findBlock, readBlock } from "./SealedEvents.ts"
 import { makeSealLeft, type SealLeft, sealPlans } from "./internal/SealPlans.ts"
 import { lookForAbandoned, takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { wakes } from "./internal/Waking.ts"

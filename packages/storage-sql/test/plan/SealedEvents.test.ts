@@ -6,7 +6,7 @@ import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { zstdCompressSync } from "node:zlib"
 import { dictionary } from "../../src/plan/internal/BlockDictionary.ts"
-import { pack, unpack } from "../../src/plan/internal/SealedEvents.ts"
+import { pack, unpack } from "../../src/plan/SealedEvents.ts"
 
 type Written = Pick<EventRow, "count" | "event" | "payload">
 

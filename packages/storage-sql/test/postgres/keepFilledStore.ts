@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto"
 import { once } from "node:events"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import { codec } from "../../src/session/internal/ReplicaRow.ts"
-import { pack } from "../../src/plan/internal/SealedEvents.ts"
+import { pack } from "../../src/plan/SealedEvents.ts"
 import { makeWeeks } from "../../src/plan/internal/SealedWeeks.ts"
 import { idOf } from "./filledIds.ts"
 

@@ -3,7 +3,7 @@ import { bytesOf, frameBytes, pageBytes } from "@bowline/runtime/unstable/store/
 import { Array as Arr, Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { codec } from "../../session/internal/ReplicaRow.ts"
-import { notEnded, pack } from "./SealedEvents.ts"
+import { notEnded, pack } from "../SealedEvents.ts"
 import { dropWeeks, makeWeeks } from "./SealedWeeks.ts"
 import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
 

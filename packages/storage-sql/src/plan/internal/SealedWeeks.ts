@@ -1,6 +1,6 @@
 import { DateTime, Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { notEnded } from "./SealedEvents.ts"
+import { notEnded } from "../SealedEvents.ts"
 
 const week = Duration.toMillis(Duration.weeks(1))
 

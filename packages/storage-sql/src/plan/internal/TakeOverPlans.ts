@@ -22,7 +22,7 @@ import {
   waitList
 } from "./InboxRows.ts"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
-import { findBlocksBefore, unpack } from "./SealedEvents.ts"
+import { findBlocksBefore, unpack } from "../SealedEvents.ts"
 
 type TakenRow = PlanRow & {
   readonly fence: number

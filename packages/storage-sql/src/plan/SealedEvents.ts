@@ -5,10 +5,10 @@ import { type EventRow, pageOf } from "@bowline/runtime/unstable/store/EventRow"
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib"
-import { dictionary } from "./BlockDictionary.ts"
-import { Numbers, toBytes } from "./BlockNumbers.ts"
-import { putTogether, takeApart } from "./BlockPieces.ts"
-import * as FirstBlocks from "./FirstBlocks.ts"
+import { dictionary } from "./internal/BlockDictionary.ts"
+import { Numbers, toBytes } from "./internal/BlockNumbers.ts"
+import { putTogether, takeApart } from "./internal/BlockPieces.ts"
+import * as FirstBlocks from "./internal/FirstBlocks.ts"
 
 /** Longer blocks have little in common with others. Shorter ones are searched better, which takes them no longer. */
 const longBlock = 32_768
