@@ -68,9 +68,12 @@ export type GivenPreferences = typeof GivenPreferences.Type
 /** How a plan is run. */
 export type Preferences = GivenPreferences & Required<Pick<GivenPreferences, keyof typeof defaults>>
 
-/** At most 16 texts of the caller, 512 characters each. They are stored with the plan, and no model sees them. */
+/** At most 16 texts of the caller, 512 characters each, as are their keys. They are stored with the plan, and no model sees them. */
 export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.isMaxLength(512))).check(
-  Schema.makeFilter((entries) => Object.keys(entries).length <= 16 || "Expected at most 16 entries")
+  Schema.makeFilter((entries) => Object.keys(entries).length <= 16 || "Expected at most 16 entries"),
+  Schema.makeFilter(
+    (entries) => Object.keys(entries).every((key) => key.length <= 512) || "Expected keys of at most 512 characters"
+  )
 )
 
 /** An earlier message, from a caller that keeps the history itself. */

@@ -65,6 +65,12 @@ describe("PlanRequest", () => {
         { question: "?", metadata: { a: "x".repeat(513) } },
         "metadata.a"
       ],
+      // The database looks for plans by an index whose entries have 8 kB at most.
+      [
+        { question: "?", metadata: { ["k".repeat(512)]: "x" } },
+        { question: "?", metadata: { ["k".repeat(513)]: "x" } },
+        "metadata"
+      ],
       [
         prefer({ timeout_ms: 100 }),
         prefer({ timeout_ms: 99, max_steps: 0 }),

@@ -151,7 +151,7 @@ const makePlanStore = (
   setEcho: (id, echo) =>
     Effect.sync(() => {
       const record = memory.plans.get(id)
-      if (record !== undefined) record.echo = echo
+      if (record !== undefined && record.echo !== null) record.echo = echo
     }),
   list: (owner, filter, page) =>
     Effect.sync(() => {

@@ -419,7 +419,7 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<Told<PlanFacts> & { readonly echo: Schema.Json | null }, NotFound | StorageError>
     /** The `echo` that the plan was created with. Another owner's plan is not found, nor is one without an echo, or whose echo was dropped. */
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
-    /** Gives the plan another echo, or with null none. The plan itself stays as it is. */
+    /** Gives the plan another echo, or with null none. One without an echo keeps none: it may have been dropped meanwhile. The plan itself stays as it is. */
     readonly setEcho: (id: PlanId, echo: Schema.Json | null) => Effect.Effect<void, StorageError>
     /** The plans of the owner, or of everybody if there is none, newest first. `oldestFirst` turns the order around. */
     readonly list: (

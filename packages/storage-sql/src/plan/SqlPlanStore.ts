@@ -226,7 +226,7 @@ select echo from plans where id = ${id} and owner = ${owner} and echo is not nul
     ),
   setEcho: (id, echo) =>
     withDeadline(
-      sql`update plans set echo = ${echo === null ? null : JSON.stringify(echo)}::json where id = ${id}`
+      sql`update plans set echo = ${echo === null ? null : JSON.stringify(echo)}::json where id = ${id} and echo is not null`
     ).pipe(Effect.asVoid),
   list: (owner, filter, page) =>
     withDeadline(listPlans(sql, owner, filter, page)).pipe(

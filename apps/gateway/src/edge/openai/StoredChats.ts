@@ -117,8 +117,10 @@ export const make = Effect.gen(function* () {
     list: Effect.fnUntraced(function* (caller: CallerName, query: ListQuery) {
       const { after, limit = 20, metadata = [], model, order = "asc" } = query
       const behind = after === undefined ? undefined : Option.getOrUndefined(planOf(after))
-      if (after !== undefined && behind === undefined) {
-        return yield* invalid([{ path: "after", message: "Expected the id of a completion" }])
+      if (after !== undefined) {
+        const unknown = invalid([{ path: "after", message: "Expected the id of one of your completions" }])
+        if (behind === undefined) return yield* unknown
+        yield* Effect.catchTag(store.get(caller, behind), "NotFound", () => Effect.fail(unknown))
       }
       const { items, next } = yield* store.list(
         caller,

@@ -146,6 +146,10 @@ describe("completions that are stored", () => {
         const refused = yield* send(`${url}/v1/chat/completions?${param}=${value}`)
         assert.deepStrictEqual([refused.status, errorOf(refused).param], [400, param])
       }
+      // Behind one that is not there would be nothing, and a client took that for the end of the list.
+      yield* Effect.promise(() => completions(url).delete(second))
+      const lost = yield* send(`${url}/v1/chat/completions?after=${second}`)
+      assert.deepStrictEqual([lost.status, errorOf(lost).param], [400, "after"])
     })
   )
 })

@@ -68,6 +68,8 @@ export const readCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* Effect.all(["response", "other"].map(found)), [[], [plan.plan_id]])
       yield* store.setEcho(plan.plan_id, null)
       yield* missing(plan.caller, plan.plan_id)
+      yield* store.setEcho(plan.plan_id, { type: "other" })
+      yield* missing(plan.caller, plan.plan_id)
       assert.deepEqual(yield* found("other"), [])
       assert.equal((yield* store.get(plan.caller, plan.plan_id)).plan_id, plan.plan_id)
     })
