@@ -37,7 +37,11 @@ const toBytes = (read: Read, request: HttpServerRequest.HttpServerRequest): Stre
     )
   }
   return frames.pipe(Stream.catchCause(comeBack), (items) =>
-    StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")), shortCut)
+    StreamMetrics.writing(
+      items,
+      (items) => Buffer.from(items.reduce((text, item) => text + toText(item), "")),
+      shortCut
+    )
   )
 }
 
@@ -138,7 +142,7 @@ export const translated = <Item, E>(translation: Translation<Item, E>) => {
     return ""
   }
   const toWhole = (items: ReadonlyArray<Followed<Item>>) => {
-    const text = items.map(toText).join("")
+    const text = items.reduce((text, item) => text + toText(item), "")
     pause?.look()
     return text
   }

@@ -32,13 +32,15 @@ class Writing {
   }
 
   wrote(items: ReadonlyArray<unknown>): void {
-    const count = items.filter((item) => typeof item !== "string").length
-    this.#last = items.at(-1)
-    if (count > 0) {
-      this.#lastFrameAt = Monotonic.millis(this.#clock)
-      frames.updateUnsafe(count, {}, this.#context)
+    let count = 0
+    for (const item of items) {
+      if (typeof item !== "string") count++
+      else if (item === "ping") pings.updateUnsafe(1, {}, this.#context)
     }
-    if (items.some((item) => item === "ping")) pings.updateUnsafe(1, {}, this.#context)
+    this.#last = items.at(-1)
+    if (count === 0) return
+    this.#lastFrameAt = Monotonic.millis(this.#clock)
+    frames.updateUnsafe(count, {}, this.#context)
   }
 
   closed(exit: Exit.Exit<unknown, unknown>): void {

@@ -64,7 +64,7 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
     return { event: _tag === "TextDelta" ? "text.delta" : "reasoning.delta", data: { step, attempt, delta } }
   }
   const heard = (attempt: number, parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
-    const shown = parts.slice(0, slice).filter(isShown)
+    const shown = (parts.length > slice ? parts.slice(0, slice) : parts).filter(isShown)
     if (shown.length > 0) {
       state.shown.add(attempt)
       journal.append(

@@ -193,6 +193,7 @@ const firstOf = (times: ReadonlyMap<unknown, number>): number | undefined => {
  * store refuses to the old one, it may store for the new one.
  */
 const inRounds = (batch: ReadonlyArray<Taken>): ReadonlyArray<ReadonlyArray<Taken>> => {
+  if (batch.length === 1) return [batch]
   const rounds: Array<Array<Taken>> = []
   const counts = new Map<PlanId, number>()
   for (const taken of batch) {

@@ -367,7 +367,9 @@ export class LivePlan {
 
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     if (reader.write !== undefined && reader.isWaiting) {
-      const unseen = frames.filter(({ seq }) => seq > reader.after)
+      const [first] = frames
+      const isNew = first !== undefined && first.seq > reader.after
+      const unseen = isNew ? frames : frames.filter(({ seq }) => seq > reader.after)
       const takesMore = unseen.length === 0 || reader.write(unseen)
       // What follows those that it has not written waits behind them.
       reader.isWaiting = takesMore === true

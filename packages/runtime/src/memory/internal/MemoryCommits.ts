@@ -50,50 +50,69 @@ const noticeOf = ({ guard, session_id }: PlanCommit, { _tag }: PlanChange): Read
   return _tag === "HandedOver" && guard._tag === "Queued" ? [{ _tag: "PlansLeft" }] : []
 }
 
-/** Writes a commit, or nothing of it, and adds what others are to hear. Says whether it was written, was written before, or why it is not. */
-const write = Effect.fnUntraced(function* (
-  memory: Memory,
-  commit: PlanCommit,
-  at: string,
-  told: Array<Notice>
-): Effect.fn.Return<"written" | "known" | Exclude<Committed, "behind">> {
-  const { plan_id, session_id, guard, changes, events, inbox } = commit
-  const record = memory.plans.get(plan_id)
-  const session = memory.sessions.get(session_id)
+interface Found {
+  readonly record: PlanRecord
+  readonly session: SessionRecord
+}
+
+/** The records that a commit is written to, unless it was written before or must not be. */
+const find = (memory: Memory, commit: PlanCommit): Found | "known" | Exclude<Committed, "behind"> => {
+  const { changes, guard, inbox } = commit
+  const record = memory.plans.get(commit.plan_id)
+  const session = memory.sessions.get(commit.session_id)
   if (record !== undefined && isSettledBy(record, commit)) return "known"
   if (record === undefined || session === undefined || !memory.holds(record, guard)) return "refused"
   if (isStoredBy(record, session, commit)) return "known"
   if (!isCurrent(session, changes)) return "refused"
   const parksAborted = record.abort !== undefined && changes.some(({ _tag }) => _tag === "Parked")
   if (inbox?.closes === true && (inbox.seen !== record.inboxCount || parksAborted)) return "unread"
-  const next = changes.flatMap((change) => (change._tag === "Continued" ? [change.plan] : []))
+  return { record, session }
+}
+
+/** Writes a commit at once, and adds what others are to hear. `creates` makes the plans that continue it. */
+const store = (
+  memory: Memory,
+  commit: PlanCommit,
+  { record, session }: Found,
+  creates: ReadonlyArray<() => void>,
+  now: number,
+  told: Array<Notice>
+): void => {
+  const { changes, events, plan_id } = commit
   // Most commits are a piece of a text.
-  const creates =
-    next.length === 0
-      ? []
-      : yield* Effect.orDie(Effect.forEach(next, (plan) => prepare(memory, plan, Infinity, record)))
-  for (const change of changes) apply(memory, record, session, change, at)
-  if (isSettled(record.plan)) {
-    memory.open.delete(plan_id)
-    session.open.delete(record)
+  if (changes.length > 0) {
+    const at = fromMillis(now)
+    for (const change of changes) apply(memory, record, session, change, at)
+    if (isSettled(record.plan)) {
+      memory.open.delete(plan_id)
+      session.open.delete(record)
+    }
   }
   record.events.push(...events)
   memory.grow(session, [changes, events])
   memory.touch(session)
+  if (changes.length === 0) return
   for (const create of creates) create()
-  if (tellWebhooks(memory, plan_id, changes, Date.parse(at))) told.push({ _tag: "DeliveriesDue" })
+  if (tellWebhooks(memory, plan_id, changes, now)) told.push({ _tag: "DeliveriesDue" })
   told.push(...changes.flatMap((change) => noticeOf(commit, change)))
-  return "written"
-})
+}
 
 export const makeCommit = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"]["commit"] =>
   Effect.fnUntraced(function* (batch) {
-    const at = fromMillis(yield* Clock.currentTimeMillis)
+    const now = yield* Clock.currentTimeMillis
     const committed = new Map<PlanId, Committed>()
     const told: Array<Notice> = []
     for (const commit of batch) {
-      const result = yield* write(memory, commit, at, told)
-      if (result !== "written" && result !== "known") committed.set(commit.plan_id, result)
+      const found = find(memory, commit)
+      if (typeof found !== "string") {
+        const { record } = found
+        const next = commit.changes.flatMap((change) => (change._tag === "Continued" ? [change.plan] : []))
+        const creates =
+          next.length === 0
+            ? []
+            : yield* Effect.orDie(Effect.forEach(next, (plan) => prepare(memory, plan, Infinity, record)))
+        store(memory, commit, found, creates, now, told)
+      } else if (found !== "known") committed.set(commit.plan_id, found)
       const { inbox } = commit
       const count = memory.plans.get(commit.plan_id)?.inboxCount
       if (inbox !== undefined && !committed.has(commit.plan_id) && count !== inbox.seen) {
