@@ -62,12 +62,14 @@ const openStates = ["queued", "running", "waiting"] as const
 export const openPlans = Effect.fnUntraced(function* (
   store: PlanStore["Service"],
   caller: CallerName,
-  filter: { readonly session: SessionId; readonly before?: PlanId },
+  { before, session }: { readonly session: SessionId; readonly before?: PlanId },
   states: ReadonlyArray<(typeof openStates)[number]> = openStates
 ) {
   const open = new Set<PlanId>()
+  // The newest plan comes first: older ones are behind it.
+  const filter = { session, states, ...(before !== undefined && { behind: before }) }
   for (let page: PageRequest | undefined = { limit: pageSize }; page !== undefined;) {
-    const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, states }, page)
+    const { items, next }: Page<PlanSummary> = yield* store.list(caller, filter, page)
     for (const { plan_id } of items) open.add(plan_id)
     page = next === null ? undefined : { limit: pageSize, cursor: next }
   }
