@@ -42,7 +42,12 @@ const without =
   (dropped: (item: ReaderItem) => boolean) =>
   (opened: Opened): Opened => ({
     ...opened,
-    frames: Stream.filter(opened.frames, (item) => !dropped(item))
+    frames: Stream.filter(opened.frames, (item) => !dropped(item)),
+    shortCut: (write) =>
+      opened.shortCut?.((frames) => {
+        const left = frames.filter((frame) => !dropped(frame))
+        return left.length === 0 || write(left)
+      })
   })
 
 /** Pings are not written. */
@@ -56,8 +61,9 @@ const noPings = on(({ start }) => ({
 
 /** Leaves out the frame of the first word. */
 const withoutFirstWord = <E, R>(opening: Effect.Effect<Opened, E, R>) => {
-  let words = 0
-  const isFirst = (item: ReaderItem) => typeof item !== "string" && item.event === "text.delta" && words++ === 0
+  let first: number | undefined
+  const isFirst = (item: ReaderItem) =>
+    typeof item !== "string" && item.event === "text.delta" && item.seq === (first ??= item.seq)
   return Effect.map(opening, without(isFirst))
 }
 
