@@ -81,8 +81,6 @@ export const run = Effect.fnUntraced(
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
     // What V8 would allocate in the old generation at once keeps the rest of its plan until a full collection.
     setFlagsFromString("--no-allocation-site-pretenuring")
-    // Else four threads mark the heap at once, and what serves waits for them where they share its core.
-    setFlagsFromString("--optimize-gc-for-battery")
     if (config.workers > 1 && cluster.isPrimary) {
       const Workers = yield* Effect.promise(() => import("../worker/Workers.ts"))
       return yield* Effect.raceFirst(Layer.launch(Workers.layer(config, read)), Signals.first).pipe(

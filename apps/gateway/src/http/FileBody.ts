@@ -4,7 +4,7 @@ import { ByteSize, Effect, Stream } from "effect"
 import { HttpIncomingMessage, type HttpServerRequest, Multipart } from "effect/http"
 import { isUtf8 } from "node:buffer"
 import { invalid, Refused } from "./Refusals.ts"
-import { countBytes } from "./YoungCollections.ts"
+import { collected } from "./YoungCollections.ts"
 
 /** What a form may have besides its file, in bytes: the heads of its parts, and other fields. */
 const formBytes = 65_536
@@ -28,17 +28,10 @@ const headerText = (header: string): string => {
 
 type Sent = Pick<Upload<Refused>, "content" | "said">
 
-/** Files come beside streams, which a full collection of the heap would stop. */
-const counted = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
-  Stream.map(content, (piece) => {
-    countBytes(piece.length)
-    return piece
-  })
-
 const fromBody = (request: HttpServerRequest.HttpServerRequest): Sent => {
   const { "content-disposition": disposition = "", "content-type": type = "" } = request.headers
   const name = parse(headerText(disposition)).parameters["filename"]
-  return { said: () => ({ name, type }), content: counted(Stream.mapError(request.stream, () => notWhole)) }
+  return { said: () => ({ name, type }), content: collected(Stream.mapError(request.stream, () => notWhole)) }
 }
 
 /** The one file of a form, and its `purpose`. Its other fields say nothing here. */
@@ -60,7 +53,7 @@ const fromForm = (request: HttpServerRequest.HttpServerRequest, maxFile: number)
     Stream.mapError((error) => (error._tag === "MultipartError" ? refuse(error) : error)),
     Stream.concat(Stream.suspend(() => (said === undefined ? Stream.fail(oneFile) : Stream.empty)))
   )
-  return { content: counted(content), said: () => ({ name: undefined, type: "", ...said, purpose }) }
+  return { content: collected(content), said: () => ({ name: undefined, type: "", ...said, purpose }) }
 }
 
 /**
