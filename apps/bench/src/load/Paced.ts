@@ -96,7 +96,11 @@ const table = (targets: ReadonlyArray<Target>, flush: number): string => {
     `${show(value)}${unit}${limit === Infinity ? "" : value <= limit ? ` ≤ ${limit}` : ` > ${limit}`}`
   const lagLimit = ({ name }: Target, streams: Streams, what: keyof Cost) => {
     if (streams !== 100 || what !== "lag99") return Infinity
-    return name === "memory" ? limits.lag.memory : name === "postgres" ? limits.lag.postgres + flush : Infinity
+    return name === "memory"
+      ? limits.lag.memory
+      : name === "postgres"
+        ? limits.lag.postgres + Math.ceil(flush)
+        : Infinity
   }
   const rows = loads.flatMap((streams) => [
     [
@@ -155,7 +159,7 @@ select (select count(*) from events)::int as rows, (pg_current_wal_insert_lsn() 
   const flushes: Array<number> = []
   for (let count = 0; count < 50; count++) {
     const began = performance.now()
-    await Effect.runPromise(sql`select pg_logical_emit_message(true, 'bench', '')`)
+    await Effect.runPromise(sql`select pg_logical_emit_message(true, 'bench', '')::text`)
     flushes.push(performance.now() - began)
   }
   const flush = median(flushes)
