@@ -1,6 +1,7 @@
-import { unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
+import { leftOut, unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
+import { histories } from "../../src/simulation/check/Histories.ts"
 import { streams } from "../../src/simulation/check/Streams.ts"
 import type { Observed } from "../../src/simulation/scenario/Observed.ts"
 import { sound } from "./Sound.ts"
@@ -13,6 +14,22 @@ const moving = {
   event: "task.progress",
   data: { task_id: sound.calls[0]?.task_id ?? ("" as never), state: "working" }
 } as const
+
+/** A run whose first prompt has a mark in place of what another plan has said, whose budget is this. */
+const marked =
+  (max_total_tokens: number, mark = leftOut) =>
+  (run: Observed): Observed => {
+    const said = { seq: 0, role: "user", plan_id: "before", parts: [fact] }
+    const withSaid = first("sessions", ({ messages }) => ({
+      messages: [said as never, ...messages],
+      summary: { text: null, covered_seq: -1, priors: [], prior_seq: 0 }
+    }))
+    const withMark = first("attempts", ({ asked }) => ({
+      asked: { ...asked, messages: [{ role: "user", text: mark }, ...asked.messages] }
+    }))
+    const spoilt = withMark(withSaid(first("plans", () => ({ budget: { max_total_tokens } }))(run)))
+    return { ...spoilt, attempts: spoilt.attempts.slice(0, 1) }
+  }
 
 /** Faults that were over before the run. */
 const longAgo = [{ from: -90_000, to: -60_000 }]
@@ -217,6 +234,8 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
       ])
     })
   ],
+  ["a mark in place of a fact, though the budget pays a summary", "histories", marked(100_000)],
+  ["a prompt that lacks a fact, and has no mark", "histories", marked(1_000, "Well?")],
   [
     "a prompt that knows what comes later",
     "histories",
@@ -327,6 +346,10 @@ describe("the checkers of a simulated run", () => {
       streams(frames((all) => all.toSpliced(7, 0, half, retracted))({ ...sound, readers: [] })),
       []
     )
+  })
+
+  it("find nothing in a mark in place of a fact, if the budget pays no summary", () => {
+    assert.deepStrictEqual(histories(marked(1_000)(sound)), [])
   })
 
   for (const [what, rule, spoil] of violations) {

@@ -377,5 +377,22 @@ export const found: Readonly<Record<string, Scenario>> = {
       { _tag: "Peer", key: "p0/0.0", does: { _tag: "Late", ms: 13_454 } },
       { _tag: "Kill", at: 22, replica: 0, tasks: 0, backMs: 120 }
     ]
+  },
+  "a mark stands for what came before, where the budget pays no summary": {
+    seed: 870_123_741,
+    replicas: 1,
+    plans: [
+      { ...plainPlan, session: "s0", at: 1, ballast: 3_667 },
+      {
+        ...plainPlan,
+        name: "p2",
+        session: "s0",
+        at: 68,
+        ballast: 1_886,
+        steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p2/2.0", tool: "auto_again", ms: 1 }] }, ...plainPlan.steps],
+        budget: { max_total_tokens: 3_491 }
+      }
+    ],
+    faults: []
   }
 }

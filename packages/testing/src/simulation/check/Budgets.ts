@@ -133,18 +133,24 @@ const dayBudget = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string
   })
 }
 
-/** Whether the plan, or the day, may have used up its tokens by then. A summary is of any plan. */
-export const isSpent = ({ attempts, day }: Observed, plan: ObservedPlan, by: Moment): boolean => {
+/** The tokens that the plan, and the day, may have left by then, at least. A summary is of any plan. */
+export const tokensLeft = ({ attempts, day }: Observed, plan: ObservedPlan, by: Moment) => {
   const used = (isCounted: (attempt: ObservedAttempt) => boolean) =>
     attempts.reduce(
       (sum, attempt) => sum + (attempt.began.order < by.order && isCounted(attempt) ? tokensOf(attempt) : 0),
       0
     )
   const { max_total_tokens = Infinity } = plan.budget
-  return (
-    used((attempt) => attempt.plan === plan.name || attempt.plan === "") >= max_total_tokens ||
-    used(() => true) >= (day?.tokens ?? Infinity)
-  )
+  return {
+    plan: max_total_tokens - used((attempt) => attempt.plan === plan.name || attempt.plan === ""),
+    day: (day?.tokens ?? Infinity) - used(() => true)
+  }
+}
+
+/** Whether the plan, or the day, may have used up its tokens by then. */
+export const isSpent = (observed: Observed, plan: ObservedPlan, by: Moment): boolean => {
+  const left = tokensLeft(observed, plan, by)
+  return left.plan <= 0 || left.day <= 0
 }
 
 /** Whether the plan, or the day, may have used up its calls by then: those in the answers of providers. */

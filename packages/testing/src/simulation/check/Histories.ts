@@ -1,8 +1,9 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
-import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
+import { leftOut, legalHistory, unknownEffect } from "@bowline/runtime/unstable/provider/LegalHistory"
 import type { Asked } from "../../provider/Script.ts"
 import { faults } from "../../session/RandomHistory.ts"
-import type { Moment, Observed, ObservedAttempt, ObservedSession } from "../scenario/Observed.ts"
+import type { Moment, Observed, ObservedAttempt, ObservedPlan, ObservedSession } from "../scenario/Observed.ts"
+import { isSpent, tokensLeft } from "./Budgets.ts"
 import { aftermath, wasHindered } from "./Fitness.ts"
 import { seconds } from "./PlanEnd.ts"
 
@@ -82,6 +83,16 @@ export const notSummarised = ({ attempts }: Observed, { order }: Moment): Readon
     )
   )
 
+/** A prompt with more of the window is made short. */
+const longestShare = 0.6
+
+/** Whether a summary would cost more than the plan or the day may spend: then none is made, and a mark stands for what came before. */
+const mayNotSummarise = (observed: Observed, plan: ObservedPlan, by: Moment): boolean => {
+  const { max_total_tokens = Infinity } = plan.budget
+  const most = Math.min(max_total_tokens, tokensLeft(observed, plan, by).day)
+  return isSpent(observed, plan, by) || most < longestShare * observed.config.contextWindow
+}
+
 /** What a plan's prompt says is what was there before it: the order of the history is that of the plans. */
 const promptsAreSerial = (
   observed: Observed,
@@ -100,10 +111,13 @@ const promptsAreSerial = (
       ? []
       : [`${when} is asked, but its question is not in the history`]
   }
-  const before = messages.slice(0, own + 1)
-  const facts = new Set(before.flatMap(({ parts, role }) => (role === "user" ? [...factsIn(textsOf(parts))] : [])))
+  const factsOf = (some: typeof messages) =>
+    some.flatMap(({ parts, role }) => (role === "user" ? [...factsIn(textsOf(parts))] : []))
+  const facts = new Set(factsOf(messages.slice(0, own + 1)))
   const prompt = known(asked)
-  const lost = lacking(facts, new Set([...prompt, ...notSummarised(observed, began)]))
+  const isMarked = asked.messages.some((message) => message.role === "user" && message.text.includes(leftOut))
+  const excused = isMarked && mayNotSummarise(observed, plan, began) ? factsOf(messages.slice(0, own)) : []
+  const lost = lacking(facts, new Set([...prompt, ...notSummarised(observed, began), ...excused]))
   const early = lacking(prompt, facts)
   const results = new Map(
     messages.flatMap(({ parts }) =>
