@@ -112,13 +112,14 @@ export const make = (
       cut
     ).pipe(
       Effect.flatMap(() => finished(assembly)),
-      Effect.tapErrorTag("ProviderError", ({ reason }) => Effect.sync(() => notes.failed(reason))),
-      Effect.ensuring(Effect.sync(() => listener.recorded?.(notes.record(attempt, target.model, credential)))),
       Effect.catchTag("ProviderError", (error) =>
         Effect.flatMap(pool.judge(Target.use(target), error.reason), (reason) =>
           Effect.fail(new ProviderError({ reason }))
         )
-      )
+      ),
+      // As it was judged: that depends on what other plans did.
+      Effect.tapErrorTag("ProviderError", ({ reason }) => Effect.sync(() => notes.failed(reason))),
+      Effect.ensuring(Effect.sync(() => listener.recorded?.(notes.record(attempt, target.model, credential))))
     )
     const observed = { provider, model, credential, attempt, conversation, isCompacted, request }
     return yield* AttemptSpan.observe(ends, observed, () => assembly).pipe(

@@ -112,6 +112,7 @@ export class Asker extends Context.Service<
           begun.isFirst = false
           const attempt = ++begun.attempts
           const mended = demanding(target.model, failures.reduce(mend, yield* requestTo(target.model)))
+          begun.subject.looks?.attempted()
           const attempted = yield* attemptOf(target, attempt, mended, listener, begun.subject.session)
           if (attempted._tag === "Finished") {
             yield* pool

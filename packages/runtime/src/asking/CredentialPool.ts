@@ -26,11 +26,11 @@ interface Use {
 
 /**
  * The credential to ask with. `Exhausted`: `binding` is the window that keeps the plan from asking; without one a free credential is to be
- * avoided, or the provider is not configured.
+ * avoided, or the provider is not configured. `isTried`: all credentials are to be avoided.
  */
 export type Picked =
   | { readonly _tag: "Picked"; readonly credential: ProviderCredential }
-  | { readonly _tag: "Exhausted"; readonly binding: Binding | undefined }
+  | { readonly _tag: "Exhausted"; readonly binding: Binding | undefined; readonly isTried: boolean }
 
 /** How old the stored time of a credential's last use may be, in milliseconds. */
 const useGranularity = 10_000
@@ -110,14 +110,16 @@ export class CredentialPool extends Context.Service<
       return {
         pick: Effect.fnUntraced(function* ({ provider, model, session, avoid, prefer }) {
           const pool = providers.get(provider)?.credentials
-          if (pool === undefined) return { _tag: "Exhausted", binding: undefined }
+          if (pool === undefined) return { _tag: "Exhausted", binding: undefined, isTried: false }
           const { rows: stored, sticky } = yield* store.read(provider, model, session)
           const rows = toOwn([...stored, ...(isNamed(model) ? [] : yield* rowsOf(local, provider, model, session))])
           failures.read(rows)
           const lastUsed = (id: string) => Math.max(chosen.get(id) ?? 0, lastUseOf(rows, id) ?? 0)
           const ids = pool.map(({ id }) => id)
           const choice = choose(ids, rows, { model, prefer: prefer ?? sticky, avoid, lastUsed })
-          if (choice._tag === "None") return { _tag: "Exhausted", binding: choice.binding }
+          if (choice._tag === "None") {
+            return { _tag: "Exhausted", binding: choice.binding, isTried: ids.every((id) => avoid.has(id)) }
+          }
           const { id } = choice
           if (pool.length > 1 && id !== sticky && avoid.size === 0 && prefer === undefined) {
             chosen.set(id, Math.max(...ids.map(lastUsed)) + 1)

@@ -10,6 +10,9 @@ import {
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { Array as Arrays } from "effect"
 import { longest } from "../provider/RetryAfter.ts"
+import type { Binding } from "../record/BlockedRecord.ts"
+
+export type { Binding }
 
 /**
  * What a failure blocks: a credential, one model on a credential, or one model on every credential of its provider.
@@ -79,15 +82,6 @@ export const judged = (reason: ProviderErrorReason, succeededMs: number): Provid
   const details = { message, ...(status === undefined ? {} : { status }) }
   if (succeededMs < trust) return reason._tag === "auth" ? new BadRequest(details) : reason
   return reason._tag === "auth" ? new Auth(details) : new ModelUnavailable(details)
-}
-
-/** A window that keeps a plan from asking with a credential. Times are milliseconds; `leftMs` until the last window of the credential ends. */
-export interface Binding {
-  readonly credential: string
-  readonly reason: string
-  readonly since: number | null
-  readonly until: number
-  readonly leftMs: number
 }
 
 /** Whether time heals what a window was opened for. A refused key stays refused until somebody does something about it. */

@@ -1,6 +1,5 @@
 import { ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { Stage } from "@bowline/domain/plan/Outcome"
-import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Duration, Effect, Pull, Schedule } from "effect"
 import * as Monotonic from "../process/Monotonic.ts"
@@ -11,8 +10,7 @@ import * as RetryPolicy from "./RetryPolicy.ts"
 import * as Target from "./Target.ts"
 
 /** Whom to ask for an answer, and until when. */
-export interface Subject {
-  readonly session: SessionId
+export interface Subject extends Target.Seeker {
   /** As `provider/model`: the one to ask, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
   /** Milliseconds of the `Monotonic` clock: no attempt begins after it. */
@@ -62,7 +60,7 @@ export class Retries {
     parts: Parts,
     subject: Subject
   ): Effect.fn.Return<Retries, ProviderError | StorageError> {
-    const target = yield* parts.targets.first(subject.session, subject.models)
+    const target = yield* parts.targets.first(subject, subject.models)
     return new Retries(parts, subject, target)
   })
 
@@ -82,7 +80,7 @@ export class Retries {
   failed(attempt: number, reason: ProviderErrorReason) {
     return Effect.gen({ self: this }, function* (): Effect.fn.Return<number, ProviderError | StorageError> {
       const { pool, targets } = this.#parts
-      const { session, stage } = this.#subject
+      const { stage } = this.#subject
       const error = new ProviderError({ reason })
       const { credential, model } = this.#target
       this.#failures.push(reason)
@@ -90,7 +88,7 @@ export class Retries {
       yield* pool
         .failed({ ...Target.use(this.#target), reason, stage })
         .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
-      const other = yield* targets.pick(session, model, this.#tried)
+      const other = yield* targets.pick(this.#subject, model, this.#tried)
       const recourse = yield* this.#decide(reason, other._tag === "Picked")
       if (recourse._tag === "GiveUp") return yield* error
       if (recourse._tag === "OtherModel") yield* this.#failOver(error)
@@ -132,7 +130,7 @@ export class Retries {
     return Effect.gen({ self: this }, function* () {
       const { targets } = this.#parts
       const { model } = this.#target
-      this.#target = yield* Effect.mapError(targets.first(this.#subject.session, this.#otherModels), (none) =>
+      this.#target = yield* Effect.mapError(targets.first(this.#subject, this.#otherModels), (none) =>
         none._tag === "ProviderError" ? error : none
       )
       yield* ProviderMetrics.failedOver(Target.asked(model), error.type)

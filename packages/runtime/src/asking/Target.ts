@@ -3,6 +3,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import type { ProviderCredential } from "../provider/Providers.ts"
+import type { Looks } from "../record/BlockedRecord.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Asked } from "../telemetry/ProviderMetrics.ts"
 import type { CredentialPool, Picked } from "./CredentialPool.ts"
@@ -29,11 +30,18 @@ export const use = ({ model, credential }: Target) => ({
 /** The model as metrics name it. */
 export const asked = (model: string): Asked => ({ provider: providerOf(model), model: ownName(model) })
 
+/** For whom a credential is looked for. */
+export interface Seeker {
+  readonly session: SessionId
+  /** Of a plan: what it finds. */
+  readonly looks?: Looks
+}
+
 /** Finds targets for the attempts of a session. */
 export interface Targets {
   /** A free credential for the model, other than those to avoid; else the window that keeps the plan from asking, if there is one. */
   readonly pick: (
-    session: SessionId,
+    seeker: Seeker,
     model: string,
     avoid?: ReadonlySet<string>,
     prefer?: string
@@ -51,17 +59,19 @@ export interface Targets {
    * The first of the models that has a free credential. If none has, fails with what the window was opened for that ends first, or with
    * `model_unavailable` if no provider of these models is configured.
    */
-  readonly first: (
-    session: SessionId,
-    models: ReadonlyArray<string>
-  ) => Effect.Effect<Target, ProviderError | StorageError>
+  readonly first: (seeker: Seeker, models: ReadonlyArray<string>) => Effect.Effect<Target, ProviderError | StorageError>
 }
 
 export const make = (pool: CredentialPool["Service"]): Targets => {
-  const pick: Targets["pick"] = (session, model, avoid = new Set(), prefer) =>
-    retryWhileAway(
-      pool.pick({ provider: providerOf(model), model, session, avoid, ...(prefer === undefined ? {} : { prefer }) })
+  const pick: Targets["pick"] = ({ looks, session }, model, avoid = new Set(), prefer) => {
+    const wanted = { provider: providerOf(model), model, session, avoid, ...(prefer === undefined ? {} : { prefer }) }
+    return Effect.tap(retryWhileAway(pool.pick(wanted)), (picked) =>
+      Effect.sync(() => {
+        if (picked._tag === "Picked") looks?.found()
+        else looks?.foundNone(model, picked.binding, picked.isTried)
+      })
     )
+  }
 
   return {
     pick,
@@ -70,15 +80,15 @@ export const make = (pool: CredentialPool["Service"]): Targets => {
       const others = new Set(tried)
       others.delete(credential.id)
       for (const avoid of others.size === 0 ? [others] : [others, new Set<string>()]) {
-        const picked = yield* pick(session, model, avoid, credential.id)
+        const picked = yield* pick({ session }, model, avoid, credential.id)
         if (picked._tag === "Picked") return { model, credential: picked.credential }
       }
       return target
     }),
-    first: Effect.fnUntraced(function* (session, models) {
+    first: Effect.fnUntraced(function* (seeker, models) {
       const bindings: Array<Binding> = []
       for (const model of models) {
-        const picked = yield* pick(session, model)
+        const picked = yield* pick(seeker, model)
         if (picked._tag === "Picked") return { model, credential: picked.credential }
         if (picked.binding !== undefined) bindings.push(picked.binding)
       }

@@ -172,6 +172,7 @@ export const make = (parts: Parts) =>
       if (why !== undefined) yield* (yield* CallTurns).await(task_id)
       yield* journal.keepUp
       const settlement = yield* run.inbox.wait(request(run, call, why, before, yield* Clock.currentTimeMillis))
+      if (settlement.given === undefined) yield* (yield* CallTurns).await(task_id)
       GivenRecord.keep(journal, settlement)
       tell(run, settlement, doubted)
       // Before the call starts: a process that dies in between has certainly not made it.

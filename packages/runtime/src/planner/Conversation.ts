@@ -88,7 +88,7 @@ const questionOf = (plan: PlanId, { question, question_parts }: PlanRequest): Ne
 const skipUnavailable = Effect.fnUntraced(function* (asker: Asker["Service"], run: PlanRun) {
   if (run.models.length < 2) return
   const target = yield* asker
-    .first(run.given.session_id, run.models)
+    .first(run.subject("provider"), run.models)
     .pipe(Effect.catchTag("ProviderError", () => Effect.undefined))
   if (target !== undefined) run.use(target.model)
 })

@@ -8,6 +8,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Effect } from "effect"
 import type { Preset } from "../config/Presets.ts"
 import type { Subject } from "../asking/Retries.ts"
+import { Looks } from "../record/BlockedRecord.ts"
 import type { Journal, Stopped } from "../stream/Journal.ts"
 import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
@@ -86,6 +87,7 @@ export class PlanRun {
   readonly accountRounds = new Map<TaskId, number>()
   /** What closes the connections of its attempts. */
   readonly connections = new Set<() => void>()
+  readonly #looks = new Looks((record) => this.given.journal.record(record))
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
   #counts: Omit<Progress, "model">
@@ -129,7 +131,8 @@ export class PlanRun {
 
   /** Whom to ask for an answer in this stage. */
   subject(stage: Stage): Subject {
-    return { session: this.given.session_id, models: this.#models, endsAt: this.given.endsAt, stage }
+    const { endsAt, session_id: session } = this.given
+    return { session, looks: this.#looks, models: this.#models, endsAt, stage }
   }
 
   /** Asks this model from now on: those in front of it have failed. */

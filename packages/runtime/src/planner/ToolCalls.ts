@@ -126,7 +126,7 @@ class StepCalls {
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
     const prepared = yield* this.#withFiles(yield* this.#options.admit(run, call))
-    yield* (yield* CallTurns).await(call.part.task_id)
+    if (prepared._tag !== "Begun") yield* (yield* CallTurns).await(call.part.task_id)
     const made = run.stages.within("tool")(this.#places.within((place) => this.#make(prepared, place)))
     const isOfClient = prepared._tag !== "Refused" && prepared.tool.kind === "client"
     const result = yield* isOfClient && this.#turns !== undefined ? this.#turns.withPermit(made) : made

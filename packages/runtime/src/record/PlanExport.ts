@@ -14,6 +14,7 @@ import type { PlanStore, Recorded, RecordedCall } from "../store/PlanStore.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { AttemptRecord } from "./AttemptRecord.ts"
 import { type AllowanceRecord, type BeginRecord, type ClaimRecord, type SourcesRecord, version } from "./BeginRecord.ts"
+import type { BlockedRecord } from "./BlockedRecord.ts"
 import type { GivenRecord } from "./GivenRecord.ts"
 
 /** The version of the format. Another meaning of a line has another one; new lines and new fields have not. */
@@ -33,6 +34,7 @@ export type Line =
   | AllowanceRecord
   | ClaimRecord
   | GivenRecord
+  | BlockedRecord
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
@@ -60,11 +62,24 @@ const decodeRecord = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Array(Schema.Record(Schema.String, Schema.Json)))
 )
 
-type Recording = BeginRecord | SourcesRecord | AttemptRecord | AllowanceRecord | ClaimRecord | GivenRecord
+type Recording =
+  | BeginRecord
+  | SourcesRecord
+  | AttemptRecord
+  | AllowanceRecord
+  | ClaimRecord
+  | GivenRecord
+  | BlockedRecord
 
-const recordings = ["begin", "sources", "attempt", "allowance", "claim", "given"] as const satisfies ReadonlyArray<
-  Recording["type"]
->
+const recordings = [
+  "begin",
+  "sources",
+  "attempt",
+  "allowance",
+  "claim",
+  "given",
+  "blocked"
+] as const satisfies ReadonlyArray<Recording["type"]>
 
 /** What this version has written is what it reads: the line has the type that its writer gave it. */
 const isRecording = (record: object): record is Recording =>

@@ -10,6 +10,7 @@ import { Asker } from "../../src/asking/Asker.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import { type Listener, silent } from "../../src/asking/Listener.ts"
 import { PlansConfig } from "../../src/config/PlansConfig.ts"
+import { type BlockedRecord, Looks } from "../../src/record/BlockedRecord.ts"
 
 const model = "scripted/model"
 const subject = {
@@ -59,14 +60,16 @@ describe("Asker", () => {
     }).pipe(provide([]))
   )
 
-  it.effect("says of a refused key that it is refused, as long as no other one is free", () =>
+  it.effect("says of a refused key that it is refused, and records it, as long as no other one is free", () =>
     Effect.gen(function* () {
       const asker = yield* Asker
-      const asking = yield* asker.begin(subject, silent)
+      const recorded: Array<BlockedRecord> = []
+      const looking = { ...subject, looks: new Looks((record) => void recorded.push(record)) }
+      const asking = yield* asker.begin(looking, silent)
       const first = yield* Effect.flip(asking.ask(() => Effect.succeed(question)))
       assert.deepInclude(first, { code: "provider_auth" })
       yield* TestClock.adjust("1 minute")
-      const next = yield* Effect.flip(asker.begin(subject, silent))
+      const next = yield* Effect.flip(asker.begin(looking, silent))
       assert.deepInclude(next, { code: "provider_auth", isRetryable: false })
       assert.strictEqual(
         next.message,
@@ -74,15 +77,20 @@ describe("Asker", () => {
           "To end this at once: bowline credentials clear scripted-1"
       )
       assert.deepInclude(next.reason, { retryAfterMs: 540_000 })
+      // The look behind the attempt, whose own key was the only one, is not worth a record.
+      const binding = { credential: "scripted-1", reason: "auth", since: 0, until: 600_000, leftMs: 540_000 }
+      assert.deepStrictEqual(recorded, [{ type: "blocked", model, look: 2, binding }])
       yield* TestClock.adjust("9 minutes")
-      assert.strictEqual((yield* asker.begin(subject, silent)).target().credential.id, "scripted-1")
+      assert.strictEqual((yield* asker.begin(looking, silent)).target().credential.id, "scripted-1")
     }).pipe(provide([[error(401)]]))
   )
 
   it.effect("blocks neither key nor model for a request that is refused without a code behind a success", () =>
     Effect.gen(function* () {
       const asker = yield* Asker
-      const ask = Effect.flatMap(asker.begin(subject, silent), ({ ask }) => ask(() => Effect.succeed(question)))
+      const recorded: Array<string | undefined> = []
+      const listener: Listener = { ...silent, recorded: ({ failure }) => void recorded.push(failure?._tag) }
+      const ask = Effect.flatMap(asker.begin(subject, listener), ({ ask }) => ask(() => Effect.succeed(question)))
       yield* ask
       for (const code of ["provider_bad_request", "provider_model_unavailable", "provider_bad_request"]) {
         assert.deepInclude(yield* Effect.flip(ask), { code, isRetryable: false })
@@ -91,6 +99,15 @@ describe("Asker", () => {
       yield* TestClock.adjust("11 minutes")
       assert.deepInclude(yield* Effect.flip(ask), { code: "provider_auth" })
       assert.deepInclude(yield* Effect.flip(ask), { code: "provider_auth" })
+      // As they were judged: what its key did before is not on record.
+      assert.deepStrictEqual(recorded, [
+        undefined,
+        "bad_request",
+        "model_unavailable",
+        "bad_request",
+        undefined,
+        "auth"
+      ])
     }).pipe(
       provide([
         [say("one")],

@@ -173,7 +173,7 @@ describe("CredentialPool", () => {
       const pool = yield* CredentialPool
       assert.deepStrictEqual(
         yield* pool.pick({ provider: "other", model: "other/x", session: session("a"), avoid: new Set() }),
-        { _tag: "Exhausted", binding: undefined }
+        { _tag: "Exhausted", binding: undefined, isTried: false }
       )
     }).pipe(withCredentials(2))
   )

@@ -117,8 +117,12 @@ export class Comparison {
   readonly expected: ReadonlyArray<RecordedFrame>
   readonly segments: ReadonlyArray<Segment>
   readonly came: Array<ReplayedFrame> = []
+  /** How many attempts have begun. */
+  attempts = 0
+  /** The place of the first frame that this process does not tell. */
+  to = Infinity
   difference: Difference | undefined
-  readonly #recorded = new Shown()
+  readonly #shownOnRecord = new Shown()
   readonly #replayed = new Shown()
   readonly #waiters = new Set<() => void>()
   /** The task ids of this run, by those of the record. */
@@ -126,9 +130,11 @@ export class Comparison {
   readonly #recordedTasks = new Map<string, string>()
 
   readonly #isByTime: boolean
+  readonly #recording: PlanRecording
 
   constructor(recording: PlanRecording, isByTime = true) {
     this.#isByTime = isByTime
+    this.#recording = recording
     const frames = recording.frames.filter(isComparable)
     this.segments = segmentsOf(recording)
     this.expected = this.segments.flatMap(({ from, to }) => inOrder(frames.slice(from, to)))
@@ -145,7 +151,7 @@ export class Comparison {
     const [recorded, came] = [
       expected === undefined
         ? null
-        : this.#recorded.of(aborted({ ...expected, data: { ...expected.data } }, this.#isByTime)),
+        : this.#shownOnRecord.of(aborted({ ...expected, data: { ...expected.data } }, this.#isByTime)),
       this.#replayed.of(aborted(frame, true))
     ]
     if (JSON.stringify(recorded) !== JSON.stringify(came)) this.differ(frame.event, recorded, came)
@@ -201,9 +207,32 @@ export class Comparison {
     return this.#tasks.get(task_id)
   }
 
+  /** Another attempt has begun. */
+  attempt(): void {
+    this.attempts++
+    for (const look of this.#waiters) look()
+  }
+
+  /** Waits until so many attempts have begun. */
+  begun(attempts: number): Effect.Effect<void> {
+    return this.#until(() => this.attempts >= attempts)
+  }
+
   /** Waits until all frames in front of this recorded one have come. */
   before(index: number): Effect.Effect<void> {
     return this.#until(() => this.came.length >= index)
+  }
+
+  /** The place of the first frame that stands behind this answer on record, if there is one. */
+  placeOfAnswer(task_id: string, round: unknown): number | undefined {
+    const given = this.#recording.givens.find((one) => one.entry.task_id === task_id && one.round === round)
+    const next = given && this.#recording.frames.slice(given.place).find(isComparable)
+    return given && (next === undefined ? this.expected.length : this.expected.indexOf(next))
+  }
+
+  /** Waits until this recorded frame is the next one; for ever if another process tells it. */
+  turn(index: number): Effect.Effect<void> {
+    return Effect.suspend(() => (index < this.to ? this.before(index) : Effect.never))
   }
 
   #know(expected: RecordedFrame, { data }: ReplayedFrame): void {

@@ -29,15 +29,17 @@ export const parsed = (text: string): Schema.Json | undefined => {
 
 type Of<Type extends Line["type"]> = Extract<Line, { readonly type: Type }>
 export type RecordedFrame = Of<"frame">
-export type RecordedAttempt = Of<"attempt">
+/** With the number of frames in front of it. */
+export type RecordedAttempt = Of<"attempt"> & { readonly place: number }
 export type RecordedCall = Of<"call">
 
-/** Where another process went on with the plan, with this one of its `begins`: so many frames, attempts and allowances stand in front of it. */
+/** Where another process went on with the plan, with this one of its `begins`: so many frames, attempts, allowances, and looks in vain for a credential, stand in front of it. */
 interface Takeover {
   readonly begin: number
   readonly frames: number
   readonly attempts: number
   readonly allowances: number
+  readonly blocked: number
 }
 
 /** What is on record of one plan, by what its lines are. */
@@ -55,11 +57,14 @@ export interface PlanRecording {
   /** Each with the number of frames in front of it. */
   readonly sources: ReadonlyArray<Of<"sources"> & { readonly place: number }>
   readonly attempts: ReadonlyArray<RecordedAttempt>
+  /** Each with the number of attempts in front of it. */
+  readonly blocked: ReadonlyArray<Of<"blocked"> & { readonly place: number }>
   readonly frames: ReadonlyArray<RecordedFrame>
   readonly calls: ReadonlyArray<RecordedCall>
   readonly allowances: ReadonlyArray<Of<"allowance">>
   readonly claims: ReadonlyArray<Of<"claim">>
-  readonly givens: ReadonlyArray<Of<"given">>
+  /** Each with the number of frames in front of it. */
+  readonly givens: ReadonlyArray<Of<"given"> & { readonly place: number }>
   readonly entries: ReadonlyArray<Of<"entry">["entry"]>
   /** Those that `bowline export --files` has brought. */
   readonly files: ReadonlyArray<Of<"file">>
@@ -71,12 +76,12 @@ const isLine = (value: unknown): value is Line =>
 /** A plan that was parked is none that was taken over: it was woken in between. */
 const takeoversIn = (lines: ReadonlyArray<Line>): ReadonlyArray<Takeover> => {
   const takeovers: Array<Takeover> = []
-  const count = { begin: 0, frame: 0, attempt: 0, allowance: 0 }
+  const count = { begin: 0, frame: 0, attempt: 0, allowance: 0, blocked: 0 }
   let hasProcess = false
   for (const line of lines) {
     if (line.type === "begin") {
-      const { allowance: allowances, attempt: attempts, begin, frame: frames } = count
-      if (hasProcess && line.resumed === true) takeovers.push({ begin, frames, attempts, allowances })
+      const { allowance: allowances, attempt: attempts, begin, blocked, frame: frames } = count
+      if (hasProcess && line.resumed === true) takeovers.push({ begin, frames, attempts, allowances, blocked })
       hasProcess = true
     }
     if (line.type === "frame" && line.event === "woken") hasProcess = false
@@ -88,6 +93,14 @@ const takeoversIn = (lines: ReadonlyArray<Line>): ReadonlyArray<Takeover> => {
 const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   const of = <Type extends Line["type"]>(type: Type): ReadonlyArray<Of<Type>> =>
     lines.filter((line): line is Of<Type> => line.type === type)
+  /** Each with the number of lines of another type in front of it. */
+  const placed = <Type extends Line["type"]>(type: Type, other: Line["type"]) => {
+    let place = 0
+    return lines.flatMap((line) => {
+      if (line.type === other) place++
+      return line.type === type ? [{ ...written<Of<Type>>(line), place }] : []
+    })
+  }
   const [head] = of("plan")
   if (head === undefined) throw new Error("Expected a line of the type plan: is this an exported plan?")
   const { schema }: { readonly schema: number } = head
@@ -107,16 +120,14 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
     messages: of("message"),
     begins: of("begin"),
     takeovers: takeoversIn(lines),
-    sources: lines.flatMap((line, index) => {
-      const place = lines.slice(0, index).filter(({ type }) => type === "frame").length
-      return line.type === "sources" ? [{ ...line, place }] : []
-    }),
-    attempts: of("attempt"),
+    sources: placed("sources", "frame"),
+    attempts: placed("attempt", "frame"),
+    blocked: placed("blocked", "attempt"),
     frames: of("frame"),
     calls: of("call"),
     allowances: of("allowance"),
     claims: of("claim"),
-    givens: of("given"),
+    givens: placed("given", "frame"),
     files: of("file"),
     entries: of("entry").map(({ entry }) => entry)
   }

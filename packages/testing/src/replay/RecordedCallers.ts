@@ -20,9 +20,11 @@ interface Act {
   /** The frame from which on it could be done, if it settles what a call waits for. */
   readonly from: number
   readonly isText: boolean
+  /** So many attempts have begun before: one of them is what it has interrupted. */
+  readonly attempts: number
   readonly isAbort: boolean
   /** It comes as the end of the plan is about to be stored. */
-  readonly isLast: boolean
+  isLast: boolean
   readonly does: Effect.Effect<unknown, { readonly _tag: string }>
   isDone: boolean
 }
@@ -58,6 +60,7 @@ export class RecordedCallers {
         does,
         from: Infinity,
         isText: false,
+        attempts: 0,
         isAbort: false,
         isLast: false,
         ...is,
@@ -79,14 +82,15 @@ export class RecordedCallers {
       const task = String(data["task_id"])
       if (event === "inbox.accepted") {
         const entry = entries.find(({ entry_id }) => entry_id === data["entry_id"])
-        const when = isUrgent(frames, index) ? "now" : "boundary"
+        const isNow = isUrgent(frames, index)
+        const when = isNow ? "now" : "boundary"
         const otherwise = entry?.state === "untaken" ? "reject" : "ask"
         const text = String(data["text"])
         const said = { type: "text", text, when, else: otherwise, ...filesOf(recording, text) } as const
         add(
           index,
           accept(index, by, () => said),
-          { isText: true }
+          { isText: true, attempts: isNow ? attemptsBefore(recording, data["entry_id"]) : 0 }
         )
       }
       if (event === "approval.resolved" && data["note"] !== "expired") {
@@ -103,7 +107,9 @@ export class RecordedCallers {
         )
       }
       if (event !== "waiting") continue
-      const end = frames.findIndex((frame, at) => at > index && isOfCall(frame, task))
+      const end =
+        comparison.placeOfAnswer(task, data["round"]) ??
+        frames.findIndex((frame, at) => at > index && isOfCall(frame, task))
       if (end < 0) continue
       const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data)
       if (entry === undefined) continue
@@ -122,25 +128,32 @@ export class RecordedCallers {
       const cancel = plans.cancel(recording.plan.caller, plan_id)
       // What its provider has reported by then is told: it has to come first.
       const isAtOnce = !how.abortsLate && !["usage", "woken"].includes(frames[abort]?.event ?? "")
-      add(abort, isAtOnce ? cancel : Effect.delay(cancel, 1), isAtOnce ? { isAbort: true } : {})
-    }
-    for (const [index, { data, event }] of frames.entries()) {
-      if (event !== "woken" || data["because"] !== "entry" || acts.some(({ place }) => place === index)) continue
-      const waking = acts
-        .filter(({ from, place }) => from < index && place > index)
-        .sort((one, other) => one.place - other.place)[0]
-      if (waking !== undefined) waking.place = index
+      const attempts = attemptsTo(recording, comparison.expected[abort])
+      add(abort, isAtOnce ? cancel : Effect.delay(cancel, 1), isAtOnce ? { isAbort: true } : { attempts })
     }
     const next = comparison.segments.find((segment) => segment.from === to)
     const error = frames.findIndex((frame) => frame.event === "error")
-    // Nobody is told of what was said last, while the plan was ended.
+    // Nobody is told of what was said last, while the plan was ended; unless it has woken the plan.
+    const askedAt = (task: string | null) => {
+      const last = frames.findLastIndex(({ data, event }) => asks.has(event) && data["task_id"] === task)
+      return last < 0 ? Infinity : last
+    }
     for (const entry of entries) {
       const isTold = frames.some(({ data }) => data["entry_id"] === entry.entry_id)
       const said = isTold || entry.state !== "untaken" ? undefined : saidBy(entry, replayed)
       if (said === undefined || error < 0 || endsOnly) continue
       const does = Effect.suspend(() => inbox.accept({ caller: entry.by, isAdmin: true }, plan_id, said()))
       if (next?.endsOnly === true) add(to - 1, Effect.andThen(comparison.before(to), does))
-      else add(error, does, { isText: true, isLast: true })
+      else add(error, does, { from: askedAt(entry.task_id), isText: true, isLast: true })
+    }
+    for (const [index, { data, event }] of frames.entries()) {
+      if (event !== "woken" || data["because"] !== "entry" || acts.some(({ place }) => place === index)) continue
+      const waking = acts
+        .filter(({ from, place }) => from < index && place > index)
+        .sort((one, other) => one.place - other.place)[0]
+      if (waking === undefined) continue
+      waking.place = index
+      waking.isLast = false
     }
     const cut = frames[to - 1]
     const isCut = cut?.event === "usage" && !recording.attempts.some((attempt) => isOf(attempt, cut))
@@ -160,10 +173,17 @@ export class RecordedCallers {
   /** Does everything, each thing in its place. */
   get acts(): Effect.Effect<void> {
     const acts = this.#acts.filter(({ isLast }) => !isLast)
-    return Effect.forEach(acts, (act) => Effect.andThen(this.#comparison.before(act.place), this.#do(act)), {
+    const when = ({ attempts, place }: Act) =>
+      Effect.andThen(this.#comparison.before(place), this.#comparison.begun(attempts))
+    return Effect.forEach(acts, (act) => Effect.andThen(when(act), this.#do(act)), {
       concurrency: "unbounded",
       discard: true
     })
+  }
+
+  /** Whether somebody aborts the plan behind what has come of it. */
+  get isAborting(): boolean {
+    return this.#acts.some(({ isAbort, place }) => isAbort && place <= this.#comparison.came.length)
   }
 
   /** Aborts the plan, if it was aborted here: before it does anything else. */
@@ -242,6 +262,22 @@ interface Frame {
   readonly event: string
   readonly data: Readonly<Record<string, unknown>>
 }
+
+/** How many attempts had begun as this frame told what one of them had used. */
+const attemptsTo = ({ attempts, frames }: PlanRecording, used: PlanRecording["frames"][number] | undefined): number => {
+  if (used?.event !== "usage") return 0
+  const before = attempts.filter(({ place }) => place <= frames.indexOf(used))
+  return before.length + (before.some((attempt) => isOf(attempt, used)) ? 0 : 1)
+}
+
+/** How many attempts were over as this text was taken. */
+const attemptsBefore = ({ attempts, frames }: PlanRecording, entry: unknown): number => {
+  const taken = frames.findIndex(({ data, event }) => event === "inbox.taken" && fieldsOf(data)["entry_id"] === entry)
+  return attempts.filter(({ place }) => place <= taken).length
+}
+
+/** What tells that a call waits for somebody. */
+const asks = new Set(["waiting", "approval.requested"])
 
 /** What comes of a text that interrupts an answer. */
 const ofSteering = new Set(["inbox.accepted", "inbox.taken", "text.retract", "usage"])

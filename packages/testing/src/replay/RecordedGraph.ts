@@ -1,5 +1,4 @@
 import type { Agent } from "@bowline/domain/peer/Agent"
-import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -14,7 +13,7 @@ import type { Comparison } from "./Comparison.ts"
 import type { How } from "./RecordedEnd.ts"
 import * as RecordedProviders from "./RecordedProviders.ts"
 import type { ReplayedPlan } from "./RecordedStore.ts"
-import { callsIn, ownMessages, type Segment } from "./RecordedTakeovers.ts"
+import { callsIn, ownMessages } from "./RecordedTakeovers.ts"
 import * as RecordedWorld from "./RecordedWorld.ts"
 import { type Fields, fieldsOf, listOf, type PlanRecording, written } from "./RecordFile.ts"
 
@@ -34,7 +33,7 @@ const askedAbout = ({ frames }: PlanRecording, why: string) =>
   )
 
 /** Gives calls side by side the order in which they started: what each of them waited for there, nobody waits for here. */
-const turnsOf = (recording: PlanRecording, comparison: Comparison, { to }: Segment): Layer.Layer<never> => {
+const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<never> => {
   const calls = callsIn(ownMessages(recording))
   return Layer.succeed(CallTurns, {
     expect: (step) => {
@@ -53,8 +52,7 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison, { to }: Segme
         const index = expected.findIndex(
           ({ data }, index) => index >= came.length && fieldsOf(data)["task_id"] === recorded
         )
-        // The next process does it.
-        return index < 0 || index >= to ? Effect.never : comparison.before(index)
+        return index < 0 ? Effect.never : comparison.turn(index)
       })
   })
 }
@@ -76,6 +74,7 @@ export const graphOf = (
   stores: Layer.Layer<MemoryStore.Stores>
 ) => {
   const { segment } = replayed
+  comparison.to = segment.to
   const [begin] = recording.begins
   const environment =
     begin === undefined ? neverBegun(recording) : fieldsOf(JSON.parse(recording.texts.get(begin.environment) ?? "{}"))
@@ -124,13 +123,12 @@ export const graphOf = (
     instructions: typeof given["instructions"] === "string" ? given["instructions"] : undefined
   }
   return Plans.layer.pipe(
-    Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(replayed.layer(stores)),
     Layer.provideMerge(RecordedWorld.layer(recording, comparison, segment)),
     Layer.provideMerge(RecordedProviders.layer(recording, comparison, how, segment)),
     Layer.provideMerge(config),
     // Also for the fibers of plans.
-    Layer.provideMerge(turnsOf(recording, comparison, segment)),
+    Layer.provideMerge(turnsOf(recording, comparison)),
     Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
       Layer.succeed(PlannerText, Effect.succeed(String(environment["planner"]))),

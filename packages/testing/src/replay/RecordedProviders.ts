@@ -1,6 +1,7 @@
 import type * as ProviderErrors from "@bowline/domain/provider/ProviderError"
 import { type ProviderPart, Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
+import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Clock, Effect, Layer, Stream, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { abortIn, type How } from "./RecordedEnd.ts"
@@ -13,6 +14,9 @@ const byTime = new Set(["first_token_timeout", "idle_timeout", "attempt_timeout"
 const deltas = new Set(["text.delta", "reasoning.delta"])
 /** What somebody says comes between the pieces of an answer. */
 const said = new Set(["inbox.accepted", "inbox.moved"])
+
+/** What is told while an answer comes. */
+const ofAnswer = new Set([...deltas, ...said, "usage"])
 
 /** What comes of a text that interrupts an answer. */
 const ofSteering = new Set(["inbox.taken", "text.retract"])
@@ -69,7 +73,7 @@ const attemptsOf = (
     ...usageOf(frames, cut),
     ...keptAnswer(recording, expected.slice(0, segment.to), segment)
   ]
-  return [...attempts, { type: "attempt", ...cut, model: "", credential: "", prompt, parts: written(parts) }]
+  return [...attempts, { type: "attempt", place: 0, ...cut, model: "", credential: "", prompt, parts: written(parts) }]
 }
 
 const deadlineOf = (frames: ReadonlyArray<{ readonly data: unknown }>): number =>
@@ -87,10 +91,56 @@ const untilLate = ({ came, expected }: Comparison, end: number): Effect.Effect<v
     return wait > 0 ? Effect.sleep(wait) : Effect.void
   })
 
-/** The providers: each request gets what the next recorded attempt got. */
+/** Whether a text has interrupted the step while the store was told that its answer is there. */
+const isSteered = ({ came, expected }: Comparison): boolean => {
+  const next = expected.slice(came.length).find(({ event }) => !ofAnswer.has(event))
+  const step = came.findLast(({ event }) => event === "step")
+  return next !== undefined && ofSteering.has(next.event) && fieldsOf(next.data)["step"] === step?.data["step"]
+}
+
+/**
+ * What other plans, and the time that has passed, have made of credentials: on record where a plan found none. Else it gets the one that its next attempt had. Failures are as they were judged.
+ */
+const poolOf = (
+  blocked: PlanRecording["blocked"],
+  comparison: Comparison,
+  providers: Providers["Service"],
+  next: () => RecordedAttempt | undefined
+): CredentialPool["Service"] => {
+  let looks = 0
+  let attempts = 0
+  return {
+    pick: ({ avoid, model, prefer, provider }) =>
+      Effect.sync(() => {
+        const credentials = providers.get(provider)?.credentials ?? []
+        const then = next()?.model === model ? next()?.credential : undefined
+        const own = credentials.find(({ id }) => id === (then ?? prefer))
+        // It asks again, with the same one or another.
+        if (prefer !== undefined && own !== undefined) return { _tag: "Picked", credential: own }
+        if (attempts !== comparison.attempts) looks = 0
+        attempts = comparison.attempts
+        looks++
+        const known = blocked.find(({ look, place }) => place === attempts && look === looks)
+        if (known?.model === model) return { _tag: "Exhausted", binding: known.binding, isTried: false }
+        const free = credentials.filter(({ id }) => !avoid.has(id))
+        const credential = free.find(({ id }) => id === then) ?? free[0]
+        return credential === undefined
+          ? { _tag: "Exhausted", binding: undefined, isTried: true }
+          : { _tag: "Picked", credential }
+      }),
+    judge: (_use, reason) => Effect.succeed(reason),
+    failed: () => Effect.void,
+    succeeded: () => Effect.suspend(() => (isSteered(comparison) ? Effect.never : Effect.void)),
+    list: Effect.succeed([]),
+    clear: () => Effect.die("Nobody clears a credential")
+  }
+}
+
+/** The providers, and their credentials: each request gets what the next recorded attempt got. */
 export const layer = (recording: PlanRecording, comparison: Comparison, how: How, segment: Segment) => {
   const abort = abortIn(recording, comparison, how)
   const left = [...attemptsOf(recording, comparison, segment)]
+  comparison.attempts = segment.attempts.from
   const { expected } = comparison
   const stream = (attempt: RecordedAttempt): Stream.Stream<ProviderPart, ProviderErrors.ProviderError> => {
     const own = expected.flatMap((frame, index) => (deltas.has(frame.event) && isOf(attempt, frame) ? [index] : []))
@@ -144,6 +194,7 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
       // Another plan may follow in the session.
       if (comparison.isOver) return Stream.never
       const next = left.shift()
+      comparison.attempt()
       if (next !== undefined) return stream(next)
       // It was asking when it was aborted, or when its process left it.
       if (recording.plan.error?.reason !== undefined || segment.to < Infinity) return Stream.never
@@ -168,5 +219,10 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
       Layer.succeed(Provider, { name, stream: ({ model }) => ask({ model: `${name}/${model}` }) })
     )
   )
-  return Providers.layer(adapters)
+  const blocked = recording.blocked.slice(segment.blocked.from, segment.blocked.to)
+  const pool = Layer.effect(
+    CredentialPool,
+    Effect.map(Providers, (providers) => poolOf(blocked, comparison, providers, () => left[0]))
+  )
+  return Layer.provideMerge(pool, Providers.layer(adapters))
 }

@@ -19,6 +19,7 @@ const whole: Segment = {
   to: Infinity,
   attempts: { from: 0, to: Infinity },
   allowances: 0,
+  blocked: { from: 0, to: Infinity },
   messages: Infinity,
   endsOnly: false
 }
@@ -108,9 +109,10 @@ export class ReplayedPlan {
     return changes.some(({ _tag }) => _tag === "Parked") && expected[came.length + count - 1]?.event !== "parked"
   }
 
-  /** What its caller may use up, when the plan looks next. Numbers without an end are null in the record. */
+  /** What its caller may use up, when the plan looks next: of the last look there is no record where the plan ended meanwhile. Numbers without an end are null in the record. */
   get budget(): DailyBudget | undefined {
-    const { budget } = this.#recording.allowances[this.#looks] ?? {}
+    const { allowances } = this.#recording
+    const { budget } = allowances[this.#looks] ?? allowances.at(-1) ?? {}
     return (
       budget &&
       written<DailyBudget>(
@@ -155,6 +157,14 @@ export class ReplayedPlan {
           this.#comparison.take({ event, data: fieldsOf(JSON.parse(payload)) })
         }
       })
+    })
+  }
+
+  /** What the planner asks for, unless somebody has aborted the plan while it waited for that. */
+  #unlessAborted<A, E>(asked: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.suspend(() => {
+      const { callers } = this
+      return callers?.isAborting === true ? Effect.andThen(callers.abort, Effect.never) : asked
     })
   }
 
@@ -204,7 +214,8 @@ export class ReplayedPlan {
         // One that fails before that has only its end.
         const first = this.#recording.begins.length > 0 ? ["plan", "error"] : ["plan"]
         const began = expected.findIndex(({ event }) => first.includes(event))
-        return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), store.keepText(digest, text))
+        const kept = this.#unlessAborted(store.keepText(digest, text))
+        return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), kept)
       },
       claimOf: (owner, key) =>
         Effect.flatMap(CurrentCall, (call) => {
@@ -214,10 +225,12 @@ export class ReplayedPlan {
             : Effect.succeed(known)
         }),
       spent: (owner, day) =>
-        Effect.suspend(() => {
-          const { spent } = this.#recording.allowances[this.#looks++] ?? {}
-          return spent === undefined ? store.spent(owner, day) : Effect.succeed(spent)
-        }),
+        this.#unlessAborted(
+          Effect.suspend(() => {
+            const { spent } = this.#recording.allowances[this.#looks++] ?? {}
+            return spent === undefined ? store.spent(owner, day) : Effect.succeed(spent)
+          })
+        ),
       ...(other !== undefined && {
         recorded: (owner, id) => (id === other.plan_id ? Effect.succeed(other.recorded) : store.recorded(owner, id)),
         events: (id, after, limit) =>

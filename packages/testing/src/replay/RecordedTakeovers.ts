@@ -5,9 +5,10 @@ export interface Segment {
   /** The places of its frames among those that are compared. */
   readonly from: number
   readonly to: number
-  /** The places of its attempts, and of what it has found of its caller's budget. */
+  /** The places of its attempts, and of what it has found of its caller's budget, and of credentials. */
   readonly attempts: { readonly from: number; readonly to: number }
   readonly allowances: number
+  readonly blocked: { readonly from: number; readonly to: number }
   /** How many messages of the plan were stored when its process left it. */
   readonly messages: number
   /** Whether its process does not go on with the plan, but ends it. */
@@ -44,18 +45,21 @@ interface Left {
   readonly frames: number
   readonly attempts: number
   readonly allowances: number
+  readonly blocked: number
   readonly messages: number
 }
 
 /** Of a plan whose process has died, where its end begins, in frames, and how many of its messages were there. */
 const endOf = (recording: PlanRecording) => {
-  const { attempts, allowances, frames, plan } = recording
+  const { attempts, allowances, blocked, frames, plan } = recording
   if (plan.error?.code !== "interrupted") return []
   const place = frames.findIndex(({ event }) => event === "error")
   const own = ownMessages(recording)
   const messages = own.findLastIndex((message) => !isLeft(message)) + 1
   const first = frames.findLastIndex((frame, index) => index < place && !ofEnd(frame)) + 1
-  return [{ frames: first, attempts: attempts.length, allowances: allowances.length, messages }]
+  return [
+    { frames: first, attempts: attempts.length, allowances: allowances.length, blocked: blocked.length, messages }
+  ]
 }
 
 /** The processes that the plan had, one after the other. */
@@ -71,7 +75,7 @@ export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => 
     }),
     ...ends
   ]
-  const start = { to: 0, attempts: { to: 0 }, allowances: 0 }
+  const start = { to: 0, attempts: { to: 0 }, allowances: 0, blocked: { to: 0 } }
   const segments: Array<Segment> = []
   for (const next of [...left, undefined]) {
     const before = segments.at(-1) ?? start
@@ -85,6 +89,7 @@ export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => 
       to: next === undefined ? Infinity : Math.max(before.to, frames.slice(0, own).filter(isComparable).length),
       attempts: { from: before.attempts.to, to: next?.attempts ?? Infinity },
       allowances: left[segments.length - 1]?.allowances ?? 0,
+      blocked: { from: before.blocked.to, to: next?.blocked ?? Infinity },
       messages: next?.messages ?? Infinity,
       endsOnly: next === undefined && ends.length > 0
     })

@@ -60,8 +60,21 @@ const endOf = Effect.fnUntraced(function* (
   const isUngiven = recording.entries.some(
     ({ state, task_id, type }) => type === "answer" && task_id === recorded && state === "untaken"
   )
-  for (const { data, event, index } of own) {
-    if (index < past && isUngiven) continue
+  const tell = Effect.fnUntraced(function* ({ data, index }: (typeof own)[number]) {
+    yield* comparison.turn(index)
+    const { message, state } = data
+    yield* onEvent({ _tag: "Progress", state: String(state), ...(typeof message === "string" && { message }) })
+  })
+  /** How far it tells, of a question that another process has shown, what it told before once more: until it gets the answer, or the plan is parked. */
+  const retellsTo = (round: unknown) => {
+    const answered = comparison.placeOfAnswer(recorded, round)
+    const parked = comparison.expected.findIndex(({ event }, index) => index >= past && event === "parked")
+    return answered === undefined ? past : Math.min(answered, parked < 0 ? Infinity : parked)
+  }
+  const told = new Set<number>()
+  for (const one of own) {
+    const { data, event, index } = one
+    if ((index < past && isUngiven) || told.has(index)) continue
     if (index < past && event === "waiting" && index < asked) continue
     if (index < past && event !== "waiting") {
       const shown = JSON.stringify(data)
@@ -69,19 +82,22 @@ const endOf = Effect.fnUntraced(function* (
       again.add(shown)
     }
     if (event === "waiting" && data["kind"] === "answer") {
-      yield* comparison.before(index)
+      yield* comparison.turn(index)
+      const retold = own.filter(
+        (again) => again.event === "task.progress" && again.index >= past && again.index < retellsTo(data["round"])
+      )
+      for (const again of index < past ? retold : []) {
+        told.add(again.index)
+        yield* tell(again)
+      }
       const isParked = comparison.expected[index + 1]?.event === "parked"
       isExpired = (yield* ask({ ...data, isParked })) === "expired"
     }
-    if (event === "task.progress") {
-      yield* comparison.before(index)
-      const { message, state } = data
-      yield* onEvent({ _tag: "Progress", state: String(state), ...(typeof message === "string" && { message }) })
-    }
+    if (event === "task.progress") yield* tell(one)
     if (event !== "task.artifact") continue
     verified = data["verified"]
     if (!showsArtifacts) continue
-    yield* comparison.before(index)
+    yield* comparison.turn(index)
     const { content, media_type, name } = data
     yield* onEvent({
       _tag: "Artifact",
@@ -97,14 +113,14 @@ const endOf = Effect.fnUntraced(function* (
   const isByTime = call.state === "timed-out" && call.error?.code === "timeout"
   if (call.state === "interrupted" && !showsArtifacts && artifact !== undefined) {
     // It has given this, and nobody has stored its end.
-    yield* comparison.before(artifact.index)
+    yield* comparison.turn(artifact.index)
     return {
       call: { ...call, state: "completed" as const, error: null, result: textIn(artifact.data, "content") },
       verified
     }
   }
   if (call.state === "interrupted" || (isByTime && !isExpired)) return yield* Effect.never
-  yield* comparison.before(showsArtifacts ? end.index : (artifact?.index ?? end.index))
+  yield* comparison.turn(showsArtifacts ? end.index : (artifact?.index ?? end.index))
   return { call, verified }
 })
 

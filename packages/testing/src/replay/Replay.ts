@@ -107,14 +107,6 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
   if (difference.step === 0 && before.some(({ type }) => isOfCall(type)) && differsIn("messages", difference)) {
     return "its summary names tasks of earlier plans, whose ids at their peers are not in the record"
   }
-  const withoutModel = (frame: unknown) => {
-    const { data, event } = fieldsOf(frame)
-    return JSON.stringify({ event, data: { ...fieldsOf(data), model: "" } })
-  }
-  const isChoice = difference.what === "plan" || difference.what === "retry"
-  if (isChoice && withoutModel(difference.recorded) === withoutModel(difference.came)) {
-    return "another plan had used up the credentials of one of its models, which is not in its record"
-  }
   const hasFiles = messages.some(({ parts, role }) => role === "tool" && parts.some(({ type }) => type === "file"))
   return hasFiles ? "its calls have given files, which are not in the record" : undefined
 }
@@ -187,9 +179,6 @@ const run = Effect.fnUntraced(function* (
   replayed.callers = yield* RecordedCallers.of(recording, comparison, plan_id, how, segment)
   if (id !== undefined) {
     yield* replayed.callers.before
-    // What a provider had asked to wait for was over.
-    const last = comparison.expected[segment.from - 1]
-    if (last?.event === "retry") yield* Effect.sleep(Number(fieldsOf(last.data)["delay_ms"]))
     replayed.mayTake = true
     yield* (yield* Notices).publish([{ _tag: "PlansLeft" }])
   }

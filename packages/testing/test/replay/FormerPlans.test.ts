@@ -6,21 +6,25 @@ import { simulate } from "../../src/simulation/Simulation.ts"
 
 const folder = new URL("former/", import.meta.url)
 
-/** Those that are not the same, a line each. */
-const differing = async (recordings: ReadonlyArray<PlanRecording>): Promise<ReadonlyArray<string>> => {
+/** Why plans of the simulation cannot be run again. */
+const reasons = ["its store was away, and when is not on record"]
+
+/** Those that are not the same, a line each. Counts why others cannot be run again. */
+const differing = async (
+  recordings: ReadonlyArray<PlanRecording>,
+  refused: Map<string, number>
+): Promise<ReadonlyArray<string>> => {
   const lines: Array<string> = []
   for (const recording of recordings) {
     const replayed = await replay(recording)
+    if (replayed._tag === "Impossible") refused.set(replayed.why, (refused.get(replayed.why) ?? 0) + 1)
     if (replayed._tag === "Different") lines.push(`${recording.plan.plan_id}: ${JSON.stringify(replayed)}`)
   }
   return lines
 }
 
-/**
- * In these, plans have budgets, answer peers, repeat effects, are parked, aborted and said several things at once, and start calls in other orders. In the later ones, processes die and plans are taken over: in the middle of
- * answers and calls, with other tools of a server, between an answer to a peer and what follows, and for good; a server changes its tools, or cannot be reached.
- */
-const chosen = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009, 2125, 2205]
+/** What a plan records of its processes, and of what other plans did to its credentials. */
+const chosen = [2125, 5031, 7217]
 const given = process.env["BOWLINE_REPLAY_SEEDS"]
 const first = Number(process.env["BOWLINE_SEED"] ?? 1)
 const seeds = given === undefined ? chosen : Array.from({ length: Number(given) }, (_, index) => first + index)
@@ -43,6 +47,7 @@ describe("a plan on record", () => {
     { timeout: 36_000_000 },
     async () => {
       let plans = 0
+      const refused = new Map<string, number>()
       const lines: Array<string> = []
       const takenOver: Array<PlanRecording> = []
       for (const seed of seeds) {
@@ -50,12 +55,14 @@ describe("a plan on record", () => {
         const recordings = run.records().flatMap((text) => read(Buffer.from(text)))
         plans += recordings.length
         takenOver.push(...recordings.filter(({ takeovers }) => takeovers.length > 0))
-        lines.push(...(await differing(recordings)).map((line) => `seed ${seed}, ${line}`))
+        lines.push(...(await differing(recordings, refused)).map((line) => `seed ${seed}, ${line}`))
       }
-      // Of many seeds a few depend on what is not on record, such as the instant of a wait that is over.
-      assert.isAtMost(lines.length, Math.floor(plans * 0.01), lines.join("\n"))
-      if (given !== undefined) return
       assert.isEmpty(lines, lines.join("\n"))
+      for (const why of refused.keys()) assert.include(reasons, why)
+      if (given !== undefined) {
+        process.stdout.write(`${plans} plans, refused: ${JSON.stringify([...refused])}\n`)
+        return
+      }
       // What the next process does is compared as well.
       const [recording] = takenOver
       assert(recording !== undefined)

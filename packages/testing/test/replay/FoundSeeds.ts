@@ -1,0 +1,13 @@
+/**
+ * Seeds of the simulation whose plans were not the same once, when they were run again. Plans have budgets, answer peers, repeat effects, are parked, aborted and said several things at once, and start calls in other orders. From
+ * 1009 on, processes die and plans are taken over: in the middle of answers and calls, with other tools of a server, between an answer to a peer and what follows, and for good; a server changes its tools, or cannot be reached.
+ */
+const first = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009, 2125, 2205]
+
+/**
+ * Other plans block credentials, and explain what a provider refuses; texts end a pause between two attempts, and come as an answer is there; plans are aborted before they begin, between two steps, and as soon as an attempt
+ * begins. Plans are parked behind a take-over, woken by what nobody takes any more, and taken over as soon as a peer has accepted a task; a peer asks again what it has asked; two waits end apart.
+ */
+const next = [2099, 2244, 2448, 5024, 5031, 7063, 7073, 7217, 20_357, 20_365, 20_424, 20_547, 20_572]
+
+export const found: ReadonlyArray<number> = [...first, ...next]
