@@ -25,7 +25,7 @@ const marked =
       summary: { text: null, covered_seq: -1, priors: [], prior_seq: 0 }
     }))
     const withMark = first("attempts", ({ asked }) => ({
-      asked: { ...asked, messages: [{ role: "user", text: mark }, ...asked.messages] }
+      asked: { ...asked, messages: [{ role: "user" as const, text: mark }, ...asked.messages] }
     }))
     const spoilt = withMark(withSaid(first("plans", () => ({ budget: { max_total_tokens } }))(run)))
     return { ...spoilt, attempts: spoilt.attempts.slice(0, 1) }
