@@ -13,10 +13,15 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync 
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import type { Worker } from "node:worker_threads"
 import * as SqlStore from "../../src/SqlStore.ts"
 import { onEmbedded, sessionTtl, temporaryFolder } from "../stores.ts"
 
 const open = (dataDir: string) => Layer.build(SqlStore.layerEmbedded({ dataDir, sessionTtl }))
+
+/** The threads of the databases that were opened. */
+const threads: Array<Worker> = []
+process.on("worker", (thread) => threads.push(thread))
 
 const kill = (child: ChildProcess) =>
   Effect.promise(async () => {
@@ -165,6 +170,21 @@ describe("an embedded database", () => {
 })
 
 layer(onEmbedded, { excludeTestServices: true })("the one connection of an embedded database", (it) => {
+  it.effect("leaves nothing of its answers in the thread of the database", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const thread = threads.at(-1)
+      assert(thread !== undefined)
+      const used = Effect.map(
+        Effect.promise(() => thread.getHeapStatistics()),
+        (heap) => heap.used_heap_size
+      )
+      const before = yield* used
+      yield* Effect.repeat(sql`select repeat('x', 1000000)`, { times: 59 })
+      assert.isBelow((yield* used) - before, 20_000_000)
+    })
+  )
+
   it.effect("is usable again after a running statement was interrupted, alone and in a transaction", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -27,6 +27,12 @@ export const lengthOfWhole = (bytes: Buffer): number => {
   return end
 }
 
+const none = Buffer.alloc(0)
+
+/** Without a copy where it can: a statement that writes a chunk of a file comes in one piece. */
+const joined = (bytes: Buffer, chunk: Uint8Array): Buffer =>
+  bytes.length === 0 ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length) : Buffer.concat([bytes, chunk])
+
 /**
  * A connection to an embedded Postgres. It takes the bytes of a client of the wire protocol, passes each run of whole messages
  * to the database, and returns the answers; `onMessages` hears of each run. All connections share one session, so a client uses
@@ -34,10 +40,10 @@ export const lengthOfWhole = (bytes: Buffer): number => {
  */
 export const connect = (db: PostgresThread, onMessages: () => void): Duplex =>
   Duplex.from(async function* (chunks: AsyncIterable<Uint8Array>) {
-    let bytes = Buffer.alloc(0)
+    let bytes: Buffer = none
     let isStarted = false
     for await (const chunk of chunks) {
-      bytes = Buffer.concat([bytes, chunk])
+      bytes = joined(bytes, chunk)
       if (!isStarted) {
         const length = bytes.length < 8 ? Infinity : bytes.readUInt32BE(0)
         if (length > bytes.length) continue
@@ -50,7 +56,7 @@ export const connect = (db: PostgresThread, onMessages: () => void): Duplex =>
       const length = lengthOfWhole(bytes)
       if (length === 0) continue
       const messages = bytes.subarray(0, length)
-      bytes = bytes.subarray(length)
+      bytes = length === bytes.length ? none : bytes.subarray(length)
       if (messages[0] === terminate) return
       onMessages()
       yield await db.execute(messages)

@@ -5,12 +5,17 @@ import type { Answered, Asked } from "./PostgresWorker.ts"
 // Its sources run as they are, and as JavaScript.
 const entry = new URL(`./PostgresWorker${extname(import.meta.url)}`, import.meta.url)
 
+/** Bytes that both threads have: more than a statement that writes a chunk of a file. */
+const roomBytes = 524_288
+
 /**
  * A Postgres in a thread of its own: a statement, a checkpoint or a vacuum keeps the thread that asks from nothing. It answers one run of
  * messages after the other.
  */
 export class PostgresThread {
   readonly #worker: Worker
+  /** Where the messages of a question are, if they fit: nothing of them is left for the collectors of both threads. */
+  readonly #room = new Uint8Array(new SharedArrayBuffer(roomBytes))
   /** Who waits for an answer, by the number of the question; 0 is the start. */
   readonly #waiting = new Map<number, PromiseWithResolvers<Uint8Array>>()
   #asked = 0
@@ -44,21 +49,35 @@ export class PostgresThread {
   /** Executes runs of whole messages of the wire protocol, nothing of another connection between them, and gives the answer to the last one. */
   execute(...runs: ReadonlyArray<Uint8Array>): Promise<Uint8Array> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    // Copies, which are moved: a part of a buffer would be sent with the whole buffer.
-    const moved = runs.map((run) => new Uint8Array(run))
-    const asked: Asked = { id: ++this.#asked, runs: moved }
-    const answer = this.#answerTo(asked.id)
-    this.#worker.postMessage(
-      asked,
-      moved.map(({ buffer }) => buffer)
-    )
-    return answer
+    const id = ++this.#asked
+    if (this.#waiting.size === 0 && runs.reduce((length, run) => length + run.length, 0) <= roomBytes) {
+      const asked: Asked = { id, runs: this.#inRoom(runs) }
+      this.#worker.postMessage(asked)
+    } else {
+      // Copies, which are moved: a part of a buffer would be sent with the whole buffer.
+      const moved = runs.map((run) => new Uint8Array(run))
+      const asked: Asked = { id, runs: moved }
+      this.#worker.postMessage(
+        asked,
+        moved.map(({ buffer }) => buffer)
+      )
+    }
+    return this.#answerTo(id)
   }
 
   /** Closes the database behind what it was asked before, and ends its thread. */
   async close(): Promise<void> {
     await this.execute().catch(() => undefined)
     await this.#worker.terminate()
+  }
+
+  #inRoom(runs: ReadonlyArray<Uint8Array>): ReadonlyArray<Uint8Array> {
+    let at = 0
+    return runs.map((run) => {
+      const place = this.#room.subarray(at, (at += run.length))
+      place.set(run)
+      return place
+    })
   }
 
   #answerTo(id: number): Promise<Uint8Array> {

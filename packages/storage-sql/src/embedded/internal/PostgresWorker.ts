@@ -19,17 +19,34 @@ const toError = (cause: unknown): Error => {
   return described instanceof Error ? described : new Error(String(described))
 }
 
+const join = (pieces: ReadonlyArray<Uint8Array>): Uint8Array<ArrayBuffer> => {
+  const joined = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    joined.set(piece, at)
+    at += piece.length
+  }
+  return joined
+}
+
 const opened = start({ dataDir: String(workerData) })
 
 const answerTo = async ({ runs }: Asked): Promise<Uint8Array<ArrayBuffer>> => {
   const db = await opened
-  let answer: Uint8Array = new Uint8Array()
+  let pieces: Array<Uint8Array<ArrayBuffer>> = []
   await db.runExclusive(async () => {
-    for (const run of runs) answer = await db.execProtocolRaw(run)
+    for (const run of runs) {
+      pieces = []
+      // `execProtocolRaw` would parse each message of each answer, and keep it for as long as the thread runs.
+      await db.execProtocolRawStream(run, {
+        // A copy, since it is a part of Postgres' own memory.
+        onRawData: (bytes) => pieces.push(new Uint8Array(bytes))
+      })
+    }
   })
   if (runs.length === 0) await db.close()
-  // A copy, since it may be a part of Postgres' own memory.
-  return new Uint8Array(answer)
+  const [first = new Uint8Array(), ...rest] = pieces
+  return rest.length === 0 ? first : join(pieces)
 }
 
 const reply = (answered: Answered, moved: Array<ArrayBuffer> = []) => parentPort?.postMessage(answered, moved)
