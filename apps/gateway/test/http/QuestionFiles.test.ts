@@ -2,13 +2,11 @@ import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import type { Script } from "@bowline/testing/unstable/provider/Script"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import type { HostResponse } from "@bowline/testing/http/Host"
-import { Network } from "@bowline/testing/http/Network"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Effect } from "effect"
 import { folderOf } from "../config/file/ConfigFolder.ts"
-import { mutual, pem, terminate } from "../egress/MutualTls.ts"
 import { join } from "node:path"
+import { fileServer } from "./FileServer.ts"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob", BOWLINE_MODEL: "openai/gpt-5-mini" }
@@ -36,52 +34,6 @@ const inline = (bytes: Uint8Array, media_type: string, name: string) => ({
   data: Buffer.from(bytes).toString("base64"),
   media_type,
   name
-})
-
-const response = (status: number, headers: HostResponse["headers"], body = Stream.succeed(picture)) => ({
-  status,
-  headers,
-  body: status === 200 ? body : Stream.empty
-})
-
-/** What a server of files answers, by the path that it is asked for. */
-const served = (path: string): HostResponse => {
-  const moved = (location: string) => response(302, { location })
-  switch (path) {
-    case "/a%20knot.png":
-      return response(200, { "content-type": "image/png" })
-    case "/unsaid":
-      return response(200, { "content-type": "binary/octet-stream" })
-    case "/moved":
-      return moved("/a%20knot.png")
-    case "/moved/on":
-      return moved("/moved/on")
-    case "/moved/plain":
-      return moved("http://localhost/a.png")
-    case "/lie.jpg":
-      return response(200, { "content-type": "image/jpeg" })
-    case "/packed":
-      return response(200, { "content-type": "image/png", "content-encoding": "gzip" })
-    case "/huge":
-      return response(200, { "content-type": "image/png", "content-length": "33554433" }, Stream.never)
-    case "/endless":
-      return response(200, { "content-type": "text/plain" }, Stream.forever(Stream.succeed(Buffer.alloc(65_536))))
-    default:
-      return response(404, {})
-  }
-}
-
-/** A server of files behind TLS, and the configuration that lets a gateway reach it. */
-const fileServer = Effect.gen(function* () {
-  const { serve } = yield* Network
-  const { url } = yield* serve((request) => Effect.succeed(served(request.url.pathname)))
-  const { port } = yield* terminate(url, "localhost")
-  const names = ["client", "client-key", "authority"]
-  const folder = yield* folderOf({
-    ...Object.fromEntries(names.map((name) => [`${name}.pem`, pem(name)])),
-    "gateway.json": JSON.stringify({ peers: { hosts: { localhost: { tls: mutual } } } })
-  })
-  return { host: `localhost:${port}`, environment: { BOWLINE_CONFIG: join(folder, "gateway.json") } }
 })
 
 /** What the provider was asked last, as text. */
@@ -265,7 +217,8 @@ describe("the files of a question", () => {
 
   it.live("are refused where they are too much for their session, of which the model is told the 50 newest", () =>
     Effect.gen(function* () {
-      const gateway = yield* start(answers, { ...callers, BOWLINE_FILES_SESSION_QUOTA: "1000" })
+      const quotas = { BOWLINE_FILES_SESSION_QUOTA: "1000", BOWLINE_FILES_CALLER_QUOTA: "2300" }
+      const gateway = yield* start(answers, { ...callers, ...quotas })
       const { url } = gateway
       const ask = (text: string, session_id: string) =>
         post(`${url}/plan`, { session_id, question: [inline(Buffer.from(text.repeat(600)), "text/plain", text)] }, ann)
@@ -275,6 +228,15 @@ describe("the files of a question", () => {
       assert.deepStrictEqual([status, body["code"]], [409, "quota_exceeded"])
       assert.include(JSON.stringify(body["issues"]), "BOWLINE_FILES_SESSION_QUOTA")
       assert.strictEqual((yield* ask("b", "two")).status, 200)
+      yield* ask("c", "three")
+      const all = yield* ask("d", "four")
+      assert.deepStrictEqual([all.status, all.body["code"]], [409, "quota_exceeded"])
+      assert.deepStrictEqual(all.body["issues"], [
+        {
+          path: "question[0].data",
+          message: "Your files may have 2300 bytes together (BOWLINE_FILES_CALLER_QUOTA): delete some first"
+        }
+      ])
 
       const names = Array.from({ length: 51 }, (_, index) => `${index}.txt`)
       const files = names.map((name) => inline(Buffer.from(name), "text/plain", name))

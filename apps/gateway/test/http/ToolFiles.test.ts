@@ -7,7 +7,8 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { payloads, post, send, startOn, stores } from "./RunningGateway.ts"
+import { fileServer } from "./FileServer.ts"
+import { payloads, post, send, start, startOn, stores } from "./RunningGateway.ts"
 
 const settings = { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_MODEL: "openai/gpt-5-mini" }
 const ann = { authorization: "Bearer key-of-ann" }
@@ -268,5 +269,65 @@ describe("the files of tools", () => {
           assert.deepInclude(yield* read(url), { status: 401 })
         }
       }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+  it.live("are fetched from where their tool says only if the request says so, and under the egress rules", () =>
+    Effect.gen(function* () {
+      const { environment, host } = yield* fileServer
+      const at = (path: string) => `https://${host}${path}`
+      const peer = yield* ScriptedPeer.serve({
+        acts: [
+          produces([file({ name: "chart.png", mimeType: "image/png", uri: at("/a%20knot.png") })]),
+          produces([file({ mimeType: "image/jpeg", uri: at("/lie.jpg") })]),
+          completes("Done")
+        ]
+      })
+      const sound = Buffer.concat([Buffer.from("0000001866747970", "hex"), Buffer.from("M4A la la la")])
+      const server = yield* ScriptedMcpServer.serve({
+        list: () => ({ tools: [{ name: "scan", inputSchema: { type: "object" } }] }),
+        call: (request) =>
+          Effect.succeed(
+            ScriptedMcpServer.result(request, {
+              content: [
+                { type: "resource_link", uri: at("/moved"), name: "scan.png", mimeType: "image/png" },
+                { type: "audio", mimeType: "audio/mp4", data: inBase64(sound) }
+              ]
+            })
+          )
+      })
+      const shown = Effect.fnUntraced(function* (url: string, question: string, fetch_files?: boolean) {
+        const fetches = fetch_files === undefined ? {} : { fetch_files }
+        const asked = {
+          question,
+          agents: [{ name: "plot", endpoint: peer.url, dialect: "a2a-0.3", skills: [{ id: "chart", ...fetches }] }],
+          mcp_servers: [{ name: "shop", url: server.url, ...fetches }]
+        }
+        const { text } = yield* post(`${url}/plan`, asked, { ...ann, accept: "text/event-stream" })
+        assert.match(text, /^event: final$/m, text)
+        const artifacts = payloads(text, "task.artifact") as ReadonlyArray<Shown>
+        return artifacts.flatMap(({ content, file_id, name }) => {
+          if (file_id !== undefined) return [`kept ${name}`]
+          return typeof content === "string" ? [content.replaceAll(host, "HOST")] : []
+        })
+      })
+      const { url } = yield* start(script, { ...settings, ...environment })
+      const lie = "It was sent as image/jpeg, and its bytes are image/png"
+      assert.deepStrictEqual(yield* shown(url, "plot_chart", true), [
+        "kept chart.png",
+        `[file image/jpeg, which is not kept: ${lie}]`
+      ])
+      const link = "[link] scan.png: https://HOST/moved"
+      assert.deepStrictEqual(yield* shown(url, "shop_scan", true), [link, "kept chart.png", "kept audio.mp4"])
+      for (const fetches of [false, undefined]) {
+        assert.deepStrictEqual(yield* shown(url, "plot_chart", fetches), [])
+        assert.deepStrictEqual(yield* shown(url, "shop_scan", fetches), [link, "kept audio.mp4"])
+      }
+      const { url: careful } = yield* start(script, { ...settings, ...environment, BOWLINE_EGRESS_DENY: "localhost" })
+      for (const tool of ["plot_chart", "shop_scan"]) {
+        assert.include(
+          yield* shown(careful, tool, true),
+          `[file ${tool === "plot_chart" ? "chart" : "scan"}.png, which is not kept: The gateway does not connect to localhost: BOWLINE_EGRESS_DENY (egress.deny in the file) names it]`
+        )
+      }
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })

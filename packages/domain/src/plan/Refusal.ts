@@ -32,7 +32,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
 /** A well-formed request that asks for something that does not exist or is not allowed. `path` leads to the field. */
 export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }>
-  /** Of a question whose files no model takes, or are too large for its session. */
+  /** Of a question whose files no model takes, or are too large for its session or its caller. */
   readonly code?: "unsupported_input" | "quota_exceeded"
 }> {}
 

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AskRequest, PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { type FileRefused, InvalidRequest } from "@bowline/domain/plan/Refusal"
 import type { FileReference } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import {
@@ -46,8 +46,8 @@ const tooSlow = { message: "The file did not come within 10 seconds" }
 type Path = ReadonlyArray<PropertyKey>
 
 /** Tells that a part is wrong. An unknown file and somebody else's get the same words. */
-const wrong = (path: Path, field: string, message: string) =>
-  new InvalidRequest({ issues: [{ path: [...path, field], message }] })
+const wrong = (path: Path, field: string, message: string, code?: "quota_exceeded") =>
+  new InvalidRequest({ issues: [{ path: [...path, field], message }], ...(code !== undefined && { code }) })
 
 /**
  * Takes the files of a question in: those that come with it are stored, those that it names are looked up or fetched, side by side. Nothing is stored of a plan yet, and no later step has the bytes. `root` is the field of the parts.
@@ -80,10 +80,12 @@ export const make = Effect.gen(function* () {
     }
     const field = "url" in part ? "url" : "data"
     const refused = ({ message }: { readonly message: string }) => Effect.fail(wrong(path, field, message))
+    const fileRefused = ({ code, message }: FileRefused) =>
+      Effect.fail(wrong(path, field, message, code === "quota_exceeded" ? code : undefined))
     return yield* files.upload({ caller, ...("url" in part ? fetch(part.url) : inline(part)) }).pipe(
       "url" in part ? Effect.timeoutOrElse({ duration: fetchTimeout, orElse: () => refused(tooSlow) }) : identity,
       Effect.map(({ file }) => referenceOf(file)),
-      Effect.catchTags({ FileRefused: refused, FileUnfetched: refused, NotFound: refused })
+      Effect.catchTags({ FileRefused: fileRefused, FileUnfetched: refused, NotFound: refused })
     )
   })
   const toParts = (caller: CallerName, parts: ReadonlyArray<GivenPart>, path: Path) => {
