@@ -70,9 +70,10 @@ const writeOnce = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   batch: ReadonlyArray<PlanCommit>,
   sessionTtl: Duration.Duration,
-  next: NewPlan | undefined
+  next: NewPlan | undefined,
+  isAgain: boolean
 ) {
-  const rows = yield* writeBatch(sql, batch, sessionTtl)
+  const rows = yield* writeBatch(sql, batch, sessionTtl, isAgain)
   const committed: HowCommitted = new Map(
     rows.flatMap((row) => (row.plan_id === null ? [] : [[row.plan_id, row.committed]]))
   )
@@ -90,6 +91,8 @@ const writeOnce = Effect.fnUntraced(function* (
   }
 })
 
+const isStoredTwice = (error: unknown): boolean => error instanceof SqlError && error.reason._tag === "UniqueViolation"
+
 /**
  * An earlier try of the same batch may commit while this one waits for its locks. This one has an older snapshot: it inserts
  * what is stored already, or is refused because the earlier try has settled the plan. So it looks again before it believes that.
@@ -100,13 +103,13 @@ const commit = Effect.fnUntraced(function* (
   sessionTtl: Duration.Duration,
   announce: Announce
 ) {
-  const write = (commits: ReadonlyArray<PlanCommit>, next?: NewPlan) => {
-    const once = writeOnce(sql, commits, sessionTtl, next)
-    return (next === undefined ? once : sql.withTransaction(once)).pipe(
-      Effect.retry({
-        times: 1,
-        while: (error) => error instanceof SqlError && error.reason._tag === "UniqueViolation"
-      }),
+  const write = (commits: ReadonlyArray<PlanCommit>, next?: NewPlan, mayBeStored = false) => {
+    const once = (isAgain: boolean) => {
+      const written = writeOnce(sql, commits, sessionTtl, next, isAgain)
+      return next === undefined ? written : sql.withTransaction(written)
+    }
+    return once(mayBeStored).pipe(
+      Effect.catchIf(isStoredTwice, () => once(true)),
       Effect.map(({ committed, isTold, released }) => {
         const isLeft = commits.some((commit) => isQueuedNoMore(commit) && !isRefused(committed, commit))
         announce(released, isLeft, isTold)
@@ -119,7 +122,7 @@ const commit = Effect.fnUntraced(function* (
       const refused = commits.filter((commit) => isRefused(committed, commit))
       if (refused.length === 0) return Effect.succeed(committed)
       const others = Array.from(committed).filter(([, how]) => how !== "refused")
-      return Effect.map(write(refused, next), (again): HowCommitted => new Map([...others, ...again]))
+      return Effect.map(write(refused, next, true), (again): HowCommitted => new Map([...others, ...again]))
     })
   const continued = batch.filter((commit) => nextOf(commit) !== undefined)
   if (continued.length === 0) return yield* writeAgain(batch)

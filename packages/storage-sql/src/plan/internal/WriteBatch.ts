@@ -34,7 +34,9 @@ type Written =
  * - Leases are locked behind sessions and in the order of those, as a renewal locks them.
  * - A compaction is guarded by what it follows as well, unless an earlier try of it has been stored.
  * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection. It sees only
- *   what was committed before this statement began.
+ *   what was committed before this statement began. The first try of a batch looks for that only where the answer depends on it: an event or a message that
+ *   is stored twice is a unique violation, and then the batch is written `again`. Besides, a table of events that was empty when it was analysed
+ *   is searched row by row until it is analysed again, and each batch would do so.
  * - Nor has `fresh` a commit that closes its plan while the plan's inbox has more than its process has read, or that parks a plan which somebody
  *   has asked to abort. Whoever accepts an entry or asks that locks the plan's row, too.
  * - `like` is true of every plan, and looks selective: the planner expects one row, and joins the tables by their indexes
@@ -43,7 +45,8 @@ type Written =
 export const writeBatch = (
   sql: Sql,
   batch: ReadonlyArray<PlanCommit>,
-  sessionTtl: Duration.Duration
+  sessionTtl: Duration.Duration,
+  isAgain: boolean
 ): Statement.Statement<Written> => {
   const rows = batchRows(batch)
   const {
@@ -69,7 +72,7 @@ export const writeBatch = (
   const when = (isNeeded: boolean, write: typeof insertEvents) => (isNeeded ? [write(sql, rows)] : [])
   const ctes = [
     input(sql, rows),
-    held(sql, rows),
+    held(sql, rows, isAgain),
     sql`fresh as (
   select * from held where not stored and not (closes and is_behind)
 )`,
@@ -95,13 +98,13 @@ with ${sql.join(", ", false)(ctes)}
 select i.plan_id, 'refused' as committed, null as released from input i
 where not exists (select from held h where h.plan_id = i.plan_id)
   -- An earlier try of this very commit has settled it. Another replica may have settled it at the same time: behind other events.
-  and not coalesce((
+  and (i.settled_as is null or not coalesce((
     select p.state = i.settled_as and p.finished_at is not distinct from i.settled_at
       and (i.last_seq is null or i.last_seq = coalesce(
         (select max(e.seq) from events e where e.plan_id = p.id),
         (select s.last_seqs[array_upper(s.last_seqs, 1)] from sealed s
           where s.plan_id = p.id and s.ended_at = coalesce(p.finished_at, 'infinity'))))
-    from plans p where p.id = i.plan_id), false)
+    from plans p where p.id = i.plan_id), false))
 union all
 select h.plan_id, case when h.closes and not h.stored then 'unread' else 'behind' end, null from held h
 where h.is_behind
@@ -132,8 +135,8 @@ const compactionsOf = (sql: Sql, { compactions }: BatchRows) => sql`(
 /** What `chargeDays` has to know of a plan. */
 const charged = ", p.owner, p.preset, p.replica as runner"
 
-const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
-  select i.*, p.*, coalesce(
+const held = (sql: Sql, rows: BatchRows, isAgain: boolean) => sql`held as materialized (
+  select i.*, p.*, ${sql.literal(isAgain ? "true" : "i.closes")} and coalesce(
     (select true from events e where e.plan_id = i.plan_id and e.seq = i.last_seq),
     (select true from messages m where m.id = i.last_message),
     false) as stored
