@@ -157,7 +157,7 @@ export const patchTypeScript = async () => {
 }
 
 /** Whether a process of this machine has this number, which may be one that came later. */
-const isAlive = (pid) => {
+export const isAlive = (pid) => {
   try {
     return process.kill(pid, 0)
   } catch (error) {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { buildConsole, buildDocs } from "./pages.mjs"
 import { bin, bundle, capture, environment, patchTypeScript, root } from "./setup.mjs"
+import { onDisk } from "./temporary.mjs"
 
 const seconds = (since) => `${((performance.now() - since) / 1000).toFixed(1)} s`
 
@@ -66,9 +67,11 @@ export const runExamples = () => {
 export const runFirstHours = (options) =>
   failing([["first hours", bin("node"), [".ci/first-hour.mjs", "--packed"], { timeout: stuck, ...options }]])
 
-/** Serves in a checkout in which nothing is installed. */
-export const runServing = (options) =>
-  failing([["serving alone", bin("node"), [".ci/serving.mjs"], { timeout: stuck, ...options }]])
+/** Serves in a checkout in which nothing is installed. It is on the disk, as the store of pnpm is, whose files it links. */
+export const runServing = (options) => {
+  const env = onDisk(environment())
+  return failing([["serving alone", bin("node"), [".ci/serving.mjs"], { timeout: stuck, env, ...options }]])
+}
 
 /** Packs the packages, and uses them as a stranger does. */
 export const runPublishCheck = (options) =>

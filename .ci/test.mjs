@@ -1,7 +1,9 @@
 import { setup } from "./setup.mjs"
 import { runChecks, runExamples, runFirstHours, runPublishCheck, runServing, runTests } from "./steps.mjs"
+import { useMemory } from "./temporary.mjs"
 
 await setup()
+useMemory()
 // Many tests wait for most of their time: the checks run beside them, then the examples, and what is published.
 const [{ passed, failed, skipped }, others] = await Promise.all([
   runTests(process.argv.slice(2)),
