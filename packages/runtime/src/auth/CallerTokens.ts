@@ -45,7 +45,7 @@ export const CallerTokens = Context.Reference<{
 const belonging = (caller: CallerName): string => `caller_token ${caller}`
 
 /** Accepts the entries that end the waits of a caller for this account. Whoever is not told of it looks a little later. */
-const makeWake = Effect.gen(function* () {
+export const makeWake = Effect.gen(function* () {
   const store = yield* InboxStore
   const notices = yield* Notices
   return Effect.fnUntraced(function* (owner: CallerName, account: string | null) {

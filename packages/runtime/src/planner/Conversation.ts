@@ -10,13 +10,14 @@ import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../provider/LegalHistory.ts"
-import type { Permissions } from "../config/Permissions.ts"
+import { allowsTool, type Permission, type Permissions } from "../config/Permissions.ts"
 import { permissionOf } from "../config/Presets.ts"
 import type { McpClient } from "../remote/McpClient.ts"
 import type { PeerClient } from "../remote/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { Environment } from "../record/Environment.ts"
 import * as BeginRecord from "../record/BeginRecord.ts"
+import { idsOf, idsTold } from "../store/FileStore.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import { type PlanStore, questionId } from "../store/PlanStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -24,6 +25,7 @@ import type { SessionStore, SessionSummary } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import type { CheckOutput } from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
+import { spellingsOf } from "../tool/ToolName.ts"
 import * as ApprovalRule from "./ApprovalRule.ts"
 import * as Catalog from "./Catalog.ts"
 import type * as McpServers from "./McpServers.ts"
@@ -99,6 +101,31 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
   return isAsked ? [question, ...stored] : [...stored, question]
 }
 
+/** What the operator's settings say of the tools; undefined where they say nothing. */
+const rulesOf = (
+  { tools, withheld }: Catalog.Catalog,
+  { approvals, effectOf }: Parts["config"],
+  permission: Permission,
+  known: RecipeTable
+): BeginRecord.OperatorRules | undefined => {
+  const all = [...tools.values(), ...withheld.values()]
+  const named = (is: (name: string) => boolean) =>
+    all.filter((tool) => spellingsOf(tool).some(is)).map(({ name }) => name)
+  const effects = all.flatMap(({ name, ...tool }) => {
+    const said = spellingsOf({ name, ...tool }).map(effectOf)
+    const effect = said.find((effect) => effect !== undefined)
+    return effect === undefined ? [] : [[name, effect] as const]
+  })
+  const lists = {
+    withheld: all.filter((tool) => !allowsTool(permission, tool)).map(({ name }) => name),
+    recipes: Array.from(known.keys()).filter((name) => !permission.recipe(name)),
+    always: named(approvals.isAlways),
+    sensitive: named(approvals.isSensitive)
+  }
+  const isEmpty = effects.length === 0 && Object.values(lists).every(({ length }) => length === 0)
+  return isEmpty ? undefined : { ...lists, effects: Object.fromEntries(effects) }
+}
+
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
   { config, inboxes, local, lookAgain, mcp, peers, permissions, sessions, store, validator }: Parts,
@@ -114,7 +141,7 @@ const gather = Effect.fnUntraced(function* (
   const recorded = fork?.tools === "recorded" ? yield* RecordedTools.read(store, caller, fork) : undefined
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
-  return yield* Catalog.of(run, {
+  const catalog = yield* Catalog.of(run, {
     permission: permissionNow(),
     peers:
       recorded === undefined
@@ -139,6 +166,13 @@ const gather = Effect.fnUntraced(function* (
     files,
     allowsRecipe: (name) => permissionNow().recipe(name)
   })
+  const noteRules = () => {
+    const rules = rulesOf(catalog, config, permissionNow(), recipes)
+    if (rules !== undefined) heard.set("operator", rules)
+  }
+  noteRules()
+  const refresh = Effect.tap(catalog.refresh, (notices) => Effect.sync(() => notices !== undefined && noteRules()))
+  return { ...catalog, refresh }
 })
 
 const ofSampling = ({ max_tokens, ...sampling }: Sampling): Partial<ModelRequest> => ({
@@ -154,6 +188,7 @@ const recordSources = Effect.fnUntraced(function* (
 ) {
   if (heard.size === 0) return
   const own = new Set([
+    "operator",
     ...preset.agents.map(({ name }) => `card ${name}`),
     ...preset.servers.map(({ terms }) => `server ${terms.name}`)
   ])
@@ -169,13 +204,16 @@ const recordSources = Effect.fnUntraced(function* (
 /** Records what the plan begins with in this process. */
 const recordBegin = Effect.fnUntraced(function* (
   { environment, local }: Parts,
-  { given: { journal, preset, resumed } }: PlanRun,
+  { given: { journal, preset, request, resumed } }: PlanRun,
   texts: { readonly planner: string; readonly recipes: RecipeTable },
   delimiter: string,
   history: ReadonlyArray<Message>,
-  { covered_seq, priors, text }: SessionSummary
+  { covered_seq, priors, text }: SessionSummary,
+  { listed }: PlanFiles.PlanFiles
 ) {
   const [first, last] = [history[0], history.at(-1)]
+  const told = new Set<string>([...idsTold(history), ...idsOf(request.question_parts)])
+  const files = listed.filter(({ file_id }) => !told.has(file_id))
   const hasSummary = text !== null || priors.length > 0
   const record: BeginRecord.BeginRecord = {
     type: "begin",
@@ -187,6 +225,7 @@ const recordBegin = Effect.fnUntraced(function* (
         ? null
         : { first: first.message_id, last: last.message_id, count: history.length },
     ...(hasSummary && { summary: { covered_seq, priors, text } }),
+    ...(files.length > 0 && { files }),
     ...(resumed !== undefined && { resumed: true })
   }
   journal.record(record)
@@ -214,10 +253,10 @@ export const begin = Effect.fnUntraced(function* (
     ? [emptySession, yield* texts]
     : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
   const delimiter = uuid()
-  // Also of a plan that fails since a server cannot be reached.
-  yield* recordBegin(parts, run, { planner, recipes: known }, delimiter, stored, summary)
-  const heard = new Map<string, object>()
   const files = yield* parts.filesOf(run, stored, summary.covered_seq > 0)
+  // Also of a plan that fails since a server cannot be reached.
+  yield* recordBegin(parts, run, { planner, recipes: known }, delimiter, stored, summary, files)
+  const heard = new Map<string, object>()
   const { declared, descriptions, notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(
     parts,
     run,

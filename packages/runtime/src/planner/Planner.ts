@@ -7,6 +7,7 @@ import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { Permissions } from "../config/Permissions.ts"
+import { FileLinks } from "../file/FileLinks.ts"
 import { McpClient } from "../remote/McpClient.ts"
 import { PeerClient } from "../remote/PeerClient.ts"
 import { PlannerText } from "../prompt/PlannerText.ts"
@@ -63,7 +64,7 @@ export class Planner extends Context.Service<
         planner: yield* PlannerText,
         recipes: yield* Recipes,
         compaction: yield* Compaction,
-        environment: Environment.make(config, yield* PlanStore),
+        environment: Environment.make(config, yield* PlanStore, (yield* FileLinks).urlOf !== undefined),
         filesOf: yield* PlanFiles.make,
         store: yield* PlanStore,
         lookAgain

@@ -1,4 +1,5 @@
-import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { TaskId, ToolEffect } from "@bowline/domain/tool/TaskState"
+import type { FileReference } from "@bowline/domain/session/Message"
 import manifest from "../../package.json" with { type: "json" }
 import type { DailyBudget } from "../config/PlansConfig.ts"
 import type { EffectClaim, Spent } from "../store/PlanStore.ts"
@@ -22,11 +23,22 @@ export interface BeginRecord {
   /** The messages of the session that the prompt begins with, and what stands in place of those before. */
   readonly history: { readonly first: string; readonly last: string; readonly count: number } | null
   readonly summary?: Pick<SessionSummary, "covered_seq" | "priors" | "text">
+  /** The files of the session that the model is told of, and its history does not have. */
+  readonly files?: ReadonlyArray<FileReference>
   /** Whether another process had the plan before. */
   readonly resumed?: true
 }
 
-/** What agents and servers have told, by `card` or `server` and their names: as the plan began, and whenever a server has changed its tools. */
+/** What the operator's settings say of the tools of a plan, by their names: those that the caller may not use, and those of `tools.approval` and `tools.effects`. Of recipes: those that the caller may not load. */
+export interface OperatorRules {
+  readonly withheld: ReadonlyArray<string>
+  readonly recipes: ReadonlyArray<string>
+  readonly always: ReadonlyArray<string>
+  readonly sensitive: ReadonlyArray<string>
+  readonly effects: Readonly<Record<string, ToolEffect>>
+}
+
+/** What agents and servers have told, by `card` or `server` and their names: as the plan began, and whenever a server has changed its tools. `operator` has the `OperatorRules`, where there are any. */
 export interface SourcesRecord {
   readonly type: "sources"
   readonly sources: Readonly<Record<string, Source>>

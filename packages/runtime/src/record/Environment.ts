@@ -67,9 +67,14 @@ interface Texts {
 }
 
 /** The text of all that an operator has written and set that a plan of this preset depends on. */
-const textOf = (config: PlansConfig["Service"], preset: Preset, { local, planner, recipes }: Texts): string =>
+const textOf = (
+  config: PlansConfig["Service"],
+  hasLinks: boolean,
+  preset: Preset,
+  { local, planner, recipes }: Texts
+): string =>
   JSON.stringify({
-    settings: settingsOf(config),
+    settings: { ...settingsOf(config), ...(hasLinks && { file_links: true }) },
     planner,
     preset: {
       name: preset.name,
@@ -85,8 +90,8 @@ const textOf = (config: PlansConfig["Service"], preset: Preset, { local, planner
 /** How many digests a process remembers to have stored. */
 const remembered = 1_000
 
-/** Keeps texts of the operator once, by their digests: those that are stored already cost nothing. */
-export const make = (config: PlansConfig["Service"], store: PlanStore["Service"]) => {
+/** Keeps texts of the operator once, by their digests: those that are stored already cost nothing. `hasLinks`: files have URLs. */
+export const make = (config: PlansConfig["Service"], store: PlanStore["Service"], hasLinks: boolean) => {
   const stored = new Set<string>()
   const last = new Map<string, Texts & { readonly preset: Preset; readonly digest: string }>()
 
@@ -109,7 +114,7 @@ export const make = (config: PlansConfig["Service"], store: PlanStore["Service"]
       known.recipes === texts.recipes &&
       known.local === texts.local
     if (isKnown && stored.has(known.digest)) return Effect.succeed(known.digest)
-    return Effect.map(keep(textOf(config, preset, texts)), (digest) => {
+    return Effect.map(keep(textOf(config, hasLinks, preset, texts)), (digest) => {
       last.set(preset.name, { ...texts, preset, digest })
       return digest
     })

@@ -13,9 +13,18 @@ import type { Page, PageRequest } from "../store/Page.ts"
 import type { PlanStore, Recorded, RecordedCall } from "../store/PlanStore.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { AttemptRecord } from "./AttemptRecord.ts"
-import { type AllowanceRecord, type BeginRecord, type ClaimRecord, type SourcesRecord, version } from "./BeginRecord.ts"
+import {
+  type AllowanceRecord,
+  type BeginRecord,
+  type ClaimRecord,
+  type OperatorRules,
+  type SourcesRecord,
+  version
+} from "./BeginRecord.ts"
 import type { BlockedRecord } from "./BlockedRecord.ts"
 import type { GivenRecord } from "./GivenRecord.ts"
+
+export type { OperatorRules }
 
 /** The version of the format. Another meaning of a line has another one; new lines and new fields have not. */
 export const schema = 1

@@ -1,9 +1,11 @@
 import type { NewEntry } from "@bowline/domain/plan/Inbox"
+import { EntryId } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { ClientTool } from "@bowline/domain/plan/PlanRequest"
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { TaskId } from "@bowline/domain/tool/TaskState"
+import * as CallerTokens from "@bowline/runtime/unstable/auth/CallerTokens"
 import { type Decider, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { questionId } from "@bowline/runtime/unstable/store/PlanStore"
@@ -51,6 +53,7 @@ export class RecordedCallers {
   ) {
     const inbox = yield* Inbox
     const plans = yield* Plans
+    const wake = yield* CallerTokens.makeWake
     const { entries } = recording
     const frames = comparison.expected.map(({ data, event }) => ({ event, data: fieldsOf(data) }))
     const acts: Array<Act> = []
@@ -93,6 +96,22 @@ export class RecordedCallers {
           { isText: true, attempts: isNow ? attemptsBefore(recording, data["entry_id"]) : 0 }
         )
       }
+      const withdrawn = event === "inbox.moved" && entries.find(({ entry_id }) => entry_id === data["entry_id"])
+      if (withdrawn && withdrawn.state === "withdrawn") {
+        const accepted = frames.findIndex(
+          (frame) => frame.event === "inbox.accepted" && frame.data["entry_id"] === withdrawn.entry_id
+        )
+        add(
+          index,
+          Effect.suspend(() =>
+            inbox.withdraw(
+              { caller: withdrawn.by, isAdmin: true },
+              plan_id,
+              EntryId.make(String(comparison.came[accepted]?.data["entry_id"]))
+            )
+          )
+        )
+      }
       if (event === "approval.resolved" && data["note"] !== "expired") {
         const { decision, note } = data
         const decided = {
@@ -107,6 +126,12 @@ export class RecordedCallers {
         )
       }
       if (event !== "waiting") continue
+      if (data["kind"] === "account") {
+        const end = grantOf(recording, frames, index)
+        const account = typeof data["url"] === "string" ? data["url"] : null
+        if (end !== undefined) add(end, wake(recording.plan.caller, account), { from: index })
+        continue
+      }
       const end =
         comparison.placeOfAnswer(task, data["round"]) ??
         frames.findIndex((frame, at) => at > index && isOfCall(frame, task))
@@ -294,6 +319,20 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number): boolean => {
   return isLast && frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
 }
 
+/** The frame in front of which an account was granted that a call, or the plan, has waited for; undefined if none was. */
+const grantOf = ({ calls }: PlanRecording, frames: ReadonlyArray<Frame>, index: number): number | undefined => {
+  // A plan that waits for a server has no call yet.
+  const task = frames[index]?.data["task_id"]
+  const goesOn = (frame: Frame) => (typeof task === "string" ? isOfCall(frame, task) : !ofWait.has(frame.event))
+  const end = frames.findIndex((frame, at) => at > index && goesOn(frame))
+  const ended = calls.find(({ task_id }) => task_id === task)?.state
+  const isLast = frames[end]?.event === "task.finished" && (ended === "timed-out" || ended === "interrupted")
+  return end < 0 || isLast || frames[end]?.event === "error" ? undefined : end
+}
+
+/** What a plan tells while it waits. */
+const ofWait = new Set(["waiting", "parked", "woken", "inbox.accepted", "inbox.moved"])
+
 /** Whether it tells that a call has gone on. */
 const isOfCall = ({ data, event }: Frame, task: string): boolean =>
   data["task_id"] === task && (event.startsWith("task.") || event === "waiting")
@@ -309,9 +348,16 @@ const resultOf = ({ calls, messages, plan }: PlanRecording, task: string) => {
     messages.filter(({ parts }) => parts.some((part) => part.type === "tool_result" && part.task_id === task))
   )
   // The store has written a line for each file.
-  const lines = call.result.split("\n").filter((line) => !files.some((file_id) => line.includes(file_id)))
-  const text = lines.length === 0 ? [] : [{ type: "text", text: lines.join("\n") }]
-  const content = files.length === 0 ? told : [...text, ...files.map((file_id) => ({ type: "file", file_id }))]
+  const sections = call.result.split("\n\n").map((text) => files.find((id) => text.endsWith(`, ${id}]`)) ?? { text })
+  const parts = sections.reduce<ReadonlyArray<{ readonly text: string } | FileId>>((all, next) => {
+    const last = all.at(-1)
+    if (typeof next === "string" || typeof last !== "object") return [...all, next]
+    return [...all.slice(0, -1), { text: `${last.text}\n\n${next.text}` }]
+  }, [])
+  const content =
+    files.length === 0
+      ? told
+      : parts.map((part) => (typeof part === "string" ? { type: "file", file_id: part } : { type: "text", ...part }))
   return { type: "result" as const, content, ...(call.state === "failed" && { is_error: true }) }
 }
 

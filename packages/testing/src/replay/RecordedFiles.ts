@@ -1,15 +1,105 @@
 import type { FileReference } from "@bowline/domain/session/Message"
-import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import { FileRefused } from "@bowline/domain/plan/Refusal"
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
+import type { ReceivedFile } from "@bowline/runtime/remote/PeerClient"
+import { chunkBytes, FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import type { PlanRecording } from "./RecordFile.ts"
+import { type Fields, fieldsOf, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
 
-/** The files of the question and of the history, each once. */
-const filesIn = ({ messages }: Pick<PlanRecording, "messages">): ReadonlyArray<FileReference> => {
-  const all = messages.flatMap(({ parts }) =>
+const refused = /^\[file (.*), which is not kept: (.*)\]$/
+
+/** A file of which no message tells: its call was not over. */
+const untold = (data: Fields): ReadonlyArray<FileReference> => {
+  const { content, file_id, media_type, name } = data
+  if (typeof file_id !== "string") return []
+  const [, width, height] = /, (\d+)×(\d+), file_/.exec(String(content)) ?? []
+  const size = {
+    width: width === undefined ? null : Number(width),
+    height: height === undefined ? null : Number(height)
+  }
+  const [type, id] = [String(media_type), FileId.make(file_id)]
+  return [{ type: "file", file_id: id, media_type: written(type), name: String(name), bytes: 1, ...size }]
+}
+
+/** The files of the question, of the history, and of what calls have given, each once. */
+const filesIn = ({
+  begins,
+  frames,
+  messages
+}: Pick<PlanRecording, "begins" | "frames" | "messages">): ReadonlyArray<FileReference> => {
+  const told = messages.flatMap(({ parts }) =>
     parts.flatMap((part) => (part.type === "file" && "file_id" in part ? [part] : []))
   )
-  return Array.from(new Map(all.map((file) => [file.file_id, file])).values())
+  const given = frames.flatMap(({ data, event }) => (event === "task.artifact" ? untold(fieldsOf(data)) : []))
+  const listed = begins.flatMap(({ files = [] }) => files)
+  return Array.from(new Map([...given, ...told, ...listed].map((file) => [file.file_id, file])).values())
+}
+
+/** What stands for the bytes of a file that the replay does not need: who uploads it gets what its upload got. */
+const standIn = (text: string): Buffer => Buffer.from(text)
+const digestOf = (text: string): string => createHash("sha256").update(standIn(text)).digest("hex")
+
+/** The file that an artifact tells of, with what stands for its bytes. */
+export const fileOf = ({ content, file_id, media_type }: Fields): ReceivedFile | undefined => {
+  if (typeof file_id === "string") return { mediaType: "", data: standIn(file_id).toString("base64") }
+  const [line, name] = (media_type === "text/plain" && refused.exec(String(content))) || []
+  return line === undefined || name === undefined
+    ? undefined
+    : { mediaType: "", name, data: standIn(line).toString("base64") }
+}
+
+const tooMany = "[another file, which is not kept: "
+
+/** What a call gave beside its text: the last lines of its result are those of its files. */
+export const withFiles = (call: RecordedCall, artifacts: ReadonlyArray<{ readonly data: Fields }>) => {
+  const given = new Map(
+    artifacts.flatMap(({ data }) => {
+      const file = fileOf(data)
+      return file === undefined ? [] : [[String(data["content"]), file] as const]
+    })
+  )
+  const lines = (call.result ?? "").split("\n")
+  const files: Array<ReceivedFile> = []
+  for (let line = lines.at(-1); given.size > 0 && line !== undefined; line = lines.at(-1)) {
+    const other = { mediaType: "", data: standIn(`${lines.length}`).toString("base64") }
+    const file = line.startsWith(tooMany) ? other : given.get(line)
+    if (file === undefined) break
+    files.unshift(file)
+    lines.pop()
+  }
+  return files.length === 0 ? { call } : { call: { ...call, result: lines.join("\n") }, files }
+}
+
+/** The stored files that a call of a local tool has named. */
+export const referencesOf = ({ frames, messages }: PlanRecording, task_id: string): ReadonlyArray<FileReference> => {
+  const given = new Set(frames.map(({ data }) => fieldsOf(data)["file_id"]))
+  const parts = messages.flatMap((message) => message.parts)
+  const result = parts.findIndex((part) => part.type === "tool_result" && part.task_id === task_id)
+  const behind = result < 0 ? [] : parts.slice(result + 1)
+  const end = behind.findIndex(({ type }) => type !== "file")
+  return behind
+    .slice(0, end < 0 ? undefined : end)
+    .flatMap((part) => (part.type === "file" && "file_id" in part && !given.has(part.file_id) ? [part] : []))
+}
+
+/** Refuses the files that were refused. */
+export const refusing = ({ frames }: PlanRecording, store: FileStore["Service"]): FileStore["Service"] => {
+  const why = new Map(
+    frames.flatMap(({ data }) => {
+      const [line, , message] = refused.exec(String(fieldsOf(data)["content"])) ?? []
+      return line === undefined || message === undefined ? [] : [[digestOf(line), message]]
+    })
+  )
+  return {
+    ...store,
+    keep: (id, facts, quota) => {
+      const message = why.get(facts.sha256)
+      return message === undefined
+        ? store.keep(id, facts, quota)
+        : Effect.fail(new FileRefused({ code: "invalid_file", message }))
+    }
+  }
 }
 
 /** Why the plan cannot be run again with the files of its record, if so. */
@@ -21,10 +111,10 @@ export const fileObstacle = (recording: PlanRecording): string | undefined => {
 }
 
 /** The files of what was said before the plan, of which the record has no bytes: it does not tell whether they were deleted before it. */
-const unsure = ({ files, messages, plan }: PlanRecording): ReadonlyArray<FileReference> => {
+const unsure = ({ begins, files, frames, messages, plan }: PlanRecording): ReadonlyArray<FileReference> => {
   const own = messages.filter(({ plan_id }) => plan_id === plan.plan_id)
-  const sure = new Set([...files, ...filesIn({ messages: own })].map(({ file_id }) => file_id))
-  return filesIn({ messages }).filter(({ file_id }) => !sure.has(file_id))
+  const sure = new Set([...files, ...filesIn({ begins, frames, messages: own })].map(({ file_id }) => file_id))
+  return filesIn({ begins, frames, messages }).filter(({ file_id }) => !sure.has(file_id))
 }
 
 /** Each one more doubles the runs of a plan that is not the same. */
@@ -54,11 +144,17 @@ const farOff = "2999-01-01T00:00:00.000Z"
 export const storeFiles = Effect.fnUntraced(function* (recording: PlanRecording, away: ReadonlySet<string>) {
   const store = yield* FileStore
   const owner = recording.plan.caller
-  for (const { bytes, file_id, height, media_type, name, pages = null, width } of filesIn(recording)) {
+  // Their ids have the time at which they came.
+  const files = filesIn(recording).toSorted((one, other) => (one.file_id < other.file_id ? -1 : 1))
+  for (const { bytes, file_id, height, media_type, name, pages = null, width } of files) {
     if (away.has(file_id)) continue
-    const { data = "", sha256 = file_id } = recording.files.find((file) => file.file_id === file_id) ?? {}
+    const { data = "" } = recording.files.find((file) => file.file_id === file_id) ?? {}
+    const content = Buffer.from(data, "base64")
     yield* store.begin({ file_id, owner, until: farOff })
-    yield* store.append(file_id, 0, Buffer.from(data, "base64"), farOff)
+    for (let from = 0; from < bytes; from += chunkBytes) {
+      yield* store.append(file_id, from / chunkBytes, content.subarray(from, from + chunkBytes), farOff)
+    }
+    const sha256 = digestOf(file_id)
     const times = { created_at: recording.plan.created_at, expires_at: farOff }
     const facts = { name, media_type, bytes, sha256, width, height, pages, purpose: null, ...times }
     yield* store.keep(file_id, facts, { caller: Infinity })

@@ -5,8 +5,11 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlannerText } from "@bowline/runtime/prompt/PlannerText"
 import * as Recipes from "@bowline/runtime/prompt/Recipes"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import { AccountGrants } from "@bowline/runtime/unstable/auth/AccountGrants"
+import { everything, Permissions } from "@bowline/runtime/unstable/config/Permissions"
 import { noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config/Presets"
 import { CallTurns } from "@bowline/runtime/unstable/planner/CallPlaces"
+import { FileLinks } from "@bowline/runtime/unstable/file/FileLinks"
 import { StoresEach } from "@bowline/runtime/unstable/stream/Journal"
 import { Duration, Effect, Layer } from "effect"
 import type { Comparison } from "./Comparison.ts"
@@ -65,6 +68,13 @@ const neverBegun = ({ plan }: PlanRecording): Fields => ({
   preset: { name: fieldsOf(plan.request)["preset"] ?? noPreset.name }
 })
 
+/** Where the gateway had URLs of files, nobody reads what they are. */
+const links = {
+  root: undefined,
+  urlOf: () => Effect.succeed("https://files.invalid"),
+  ownerOf: () => Effect.succeedNone
+}
+
 /** The graph of a gateway, on the record: the planner of this version, stores in memory, and nothing outside. */
 export const graphOf = (
   recording: PlanRecording,
@@ -84,7 +94,9 @@ export const graphOf = (
     exact: new Map(Object.entries(fieldsOf(models["exact"]))),
     named: new Map(Object.entries(fieldsOf(models["named"])))
   }
-  const [sensitive, always] = [askedAbout(recording, "sensitive"), askedAbout(recording, "always")]
+  const rules = RecordedWorld.rulesOf(recording, segment)
+  const sensitive = new Set([...askedAbout(recording, "sensitive"), ...rules.sensitive])
+  const always = new Set([...askedAbout(recording, "always"), ...rules.always])
   const first = ms(settings["first_token_timeout_ms"])
   const idle = ms(settings["idle_timeout_ms"])
   const config: Layer.Layer<PlansConfig> = PlansConfig.layer({
@@ -106,7 +118,10 @@ export const graphOf = (
     toolTimeout: ms(settings["tool_timeout_ms"]) ?? Duration.hours(6),
     declareAtMost: Number(settings["declare_at_most"]),
     budgetOf: (caller) => (caller === recording.plan.caller ? replayed.budget : undefined),
-    approvals: { isAlways: (tool) => always.has(tool), isSensitive: (tool) => sensitive.has(tool) }
+    approvals: { isAlways: (tool) => always.has(tool), isSensitive: (tool) => sensitive.has(tool) },
+    effectOf: (tool) => new Map(Object.entries(rules.effects)).get(tool),
+    // It was taken at its price.
+    unknownPrice: "ignore"
   })
   const given = fieldsOf(environment["preset"])
   const preset: Preset = {
@@ -131,6 +146,22 @@ export const graphOf = (
     Layer.provideMerge(turnsOf(recording, comparison)),
     Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
+      // An account is known by the place where it could be granted.
+      Layer.effect(
+        AccountGrants,
+        Effect.map(AccountGrants, (grants) => ({
+          ...grants,
+          linkOf: ({ account }: { readonly account: string }) => Effect.succeed(account)
+        }))
+      ),
+      settings["file_links"] === true ? Layer.succeed(FileLinks, links) : Layer.empty,
+      Layer.succeed(Permissions, {
+        forCaller: () => ({
+          ...everything,
+          tool: (name) => !rules.withheld.includes(name),
+          recipe: (name) => !rules.recipes.includes(name)
+        })
+      }),
       Layer.succeed(PlannerText, Effect.succeed(String(environment["planner"]))),
       Recipes.layer(written(environment["recipes"])),
       Layer.succeed(Presets, new Map([[preset.name, preset]])),

@@ -4,11 +4,13 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { pageOf, toFrames } from "@bowline/runtime/unstable/store/EventRow"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { type EffectClaim, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Deferred, Effect, Layer, Option } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { RecordedCallers } from "./RecordedCallers.ts"
+import { refusing } from "./RecordedFiles.ts"
 import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import { CurrentCall } from "./RecordedWorld.ts"
@@ -211,8 +213,8 @@ export class ReplayedPlan {
         }),
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
-        // One that fails before that has only its end.
-        const first = this.#recording.begins.length > 0 ? ["plan", "error"] : ["plan"]
+        // One that fails before that has only its end. It may wait for an account before.
+        const first = this.#recording.begins.length > 0 ? ["plan", "waiting", "error"] : ["plan"]
         const began = expected.findIndex(({ event }) => first.includes(event))
         const kept = this.#unlessAborted(store.keepText(digest, text))
         return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), kept)
@@ -263,9 +265,11 @@ export class ReplayedPlan {
       Effect.gen({ self: this }, function* () {
         const inboxes = yield* InboxStore
         const store = yield* PlanStore
+        const files = refusing(this.#recording, yield* FileStore)
         const isRemembered: (typeof inboxes)["isRemembered"] = (session, tool) =>
           this.#isKnownTool(tool) ? Effect.succeed(true) : inboxes.isRemembered(session, tool)
         return Context.make(PlanStore, this.#around(store)).pipe(
+          Context.add(FileStore, files),
           Context.add(InboxStore, {
             ...inboxes,
             isRemembered,

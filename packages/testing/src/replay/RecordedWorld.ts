@@ -8,10 +8,12 @@ import {
 } from "@bowline/runtime/remote/PeerClient"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import type { Tool } from "@bowline/runtime/tool/LocalTools"
+import type { OperatorRules } from "@bowline/runtime/unstable/record/PlanExport"
 import { Context, Effect, Layer, type Schema } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { isEnding } from "./RecordedEnd.ts"
 import { peerError, peerReason } from "./RecordedErrors.ts"
+import { fileOf, referencesOf, withFiles } from "./RecordedFiles.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
 import { type Fields, fieldsOf, parsed, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
 
@@ -24,6 +26,12 @@ export const CurrentCall = Context.Reference<string | undefined>("@bowline/testi
 interface AskedOnRecord extends Fields {
   readonly isParked: boolean
 }
+
+const isAccountWait = (event: string, { kind }: Fields): boolean => event === "waiting" && kind === "account"
+
+/** There was nothing with which the gateway could act as the caller. What was asked then is known by the place where it could be granted. */
+const accountRequired = ({ message, url }: Fields): PeerError =>
+  peerError({ _tag: "account_required", message, account: typeof url === "string" ? url : null })
 
 const textIn = (fields: Fields, name: string): string => (typeof fields[name] === "string" ? fields[name] : "")
 
@@ -54,6 +62,9 @@ const endOf = Effect.fnUntraced(function* (
   let isExpired = false
   // Another process goes on with the call: its peer tells once more where it is.
   const past = comparison.came.length
+  // It has waited for an account, and goes on in the process that has told it.
+  const account = own.findLast(({ data, event, index }) => isAccountWait(event, data) && index < past)?.index ?? past
+  const hasTold = account < past && comparison.expected.slice(account, past).every(({ event }) => event !== "parked")
   const again = new Set<string>()
   const asked = own.findLast(({ event, index }) => event === "waiting" && index < past)?.index ?? past
   // Its peer has failed before it could be given the answer.
@@ -74,7 +85,7 @@ const endOf = Effect.fnUntraced(function* (
   const told = new Set<number>()
   for (const one of own) {
     const { data, event, index } = one
-    if ((index < past && isUngiven) || told.has(index)) continue
+    if ((index < past && (isUngiven || hasTold)) || told.has(index)) continue
     if (index < past && event === "waiting" && index < asked) continue
     if (index < past && event !== "waiting") {
       const shown = JSON.stringify(data)
@@ -93,12 +104,22 @@ const endOf = Effect.fnUntraced(function* (
       const isParked = comparison.expected[index + 1]?.event === "parked"
       isExpired = (yield* ask({ ...data, isParked })) === "expired"
     }
+    if (isAccountWait(event, data) && index >= past) {
+      yield* comparison.before(index)
+      return yield* accountRequired(data)
+    }
     if (event === "task.progress") yield* tell(one)
     if (event !== "task.artifact") continue
     verified = data["verified"]
     if (!showsArtifacts) continue
     yield* comparison.turn(index)
     const { content, media_type, name } = data
+    const file = fileOf(data)
+    if (file !== undefined) {
+      const { mediaType } = file
+      yield* onEvent({ _tag: "Artifact", content: null, mediaType, verified: written(verified), files: [file] })
+      continue
+    }
     yield* onEvent({
       _tag: "Artifact",
       content: written(content),
@@ -108,20 +129,20 @@ const endOf = Effect.fnUntraced(function* (
     })
   }
   const end = own.find(({ event }) => event === "task.finished")
-  const artifact = own.findLast(({ event }) => event === "task.artifact")
+  const artifacts = own.filter(({ event }) => event === "task.artifact")
+  // With its files it has several, each of them at its end.
+  const artifact = artifacts.find(({ index }) => index >= past) ?? artifacts.at(-1)
   if (call === undefined || end === undefined) return yield* Effect.never
   const isByTime = call.state === "timed-out" && call.error?.code === "timeout"
   if (call.state === "interrupted" && !showsArtifacts && artifact !== undefined) {
     // It has given this, and nobody has stored its end.
     yield* comparison.turn(artifact.index)
-    return {
-      call: { ...call, state: "completed" as const, error: null, result: textIn(artifact.data, "content") },
-      verified
-    }
+    const given = artifacts.map(({ data }) => textIn(data, "content")).join("\n")
+    return { ...withFiles({ ...call, state: "completed" as const, error: null, result: given }, artifacts), verified }
   }
   if (call.state === "interrupted" || (isByTime && !isExpired)) return yield* Effect.never
   yield* comparison.turn(showsArtifacts ? end.index : (artifact?.index ?? end.index))
-  return { call, verified }
+  return { ...withFiles(call, artifacts), verified }
 })
 
 const errorOf = ({ error }: RecordedCall) => {
@@ -144,6 +165,21 @@ const toldBy = ({ frames, sources, texts }: PlanRecording, { came, expected }: C
   const isNext = (index: number) =>
     expected.slice(came.length, told[index]?.place).every(({ event }) => event !== "step")
   return { told, now: next < 0 ? told.length - 1 : next, isNext }
+}
+
+const noRules: OperatorRules = { withheld: [], recipes: [], always: [], sensitive: [], effects: {} }
+
+/** What the operator's settings said of the tools of the plan, as this process found them. */
+export const rulesOf = ({ frames, sources, texts }: PlanRecording, { from, to }: Segment): OperatorRules => {
+  for (const {
+    place,
+    sources: { operator }
+  } of sources) {
+    const before = frames.slice(0, place).filter(isComparable).length
+    if (operator === undefined || before < from || before >= to) continue
+    return written("told" in operator ? operator.told : JSON.parse(texts.get(operator.digest) ?? "{}"))
+  }
+  return noRules
 }
 
 const lost = { _tag: "unreachable", message: "It is not on record what it has told" }
@@ -209,18 +245,23 @@ const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segm
         if (current !== undefined && current !== taskId) return toldOf(recording, comparison, current)
         return Effect.flatMap(
           endOf(recording, comparison, taskId, onEvent, true, askOf(answer)),
-          ({ call, verified }) => {
+          ({ call, files, verified }) => {
             const error = errorOf(call)
             if (error !== undefined) return Effect.fail(error)
             return Effect.succeed({
               state: written(call.state),
               content: call.result ?? "",
-              verified: written(verified)
+              verified: written(verified),
+              ...(files && { files })
             })
           }
         )
       })
   })
+
+/** Whether a plan waits for an account before this server lists its tools. */
+const isOfServer = ({ agent, kind, task_id }: Fields, name: string): boolean =>
+  kind === "account" && task_id === null && agent === name
 
 /** A connection to a server that has told this. */
 export const connectionOf = (
@@ -232,6 +273,14 @@ export const connectionOf = (
   const asked = toldBy(recording, comparison, `server ${name}`)
   let shown = asked.now
   const told = asked.told[shown]?.what
+  const wait = comparison.expected.findIndex(
+    ({ data, event }, index) =>
+      event === "waiting" && index >= comparison.came.length && isOfServer(fieldsOf(data), name)
+  )
+  if (wait >= 0) {
+    const required = accountRequired(fieldsOf(comparison.expected[wait]?.data))
+    return Effect.andThen(comparison.before(wait), Effect.fail(required))
+  }
   if (told === undefined) return untold(recording, comparison, segment)
   if ("error" in told) return Effect.fail(peerError(fieldsOf(told["error"])))
   return Effect.succeed({
@@ -246,13 +295,14 @@ export const connectionOf = (
     }),
     call: ({ answer, taskId, tool }, onProgress) => {
       const heard = (event: PeerEvent) => (event._tag === "Progress" ? onProgress(event.message ?? "") : Effect.void)
-      return Effect.flatMap(endOf(recording, comparison, taskId, heard, false, askFor(answer)), ({ call }) => {
+      return Effect.flatMap(endOf(recording, comparison, taskId, heard, false, askFor(answer)), ({ call, files }) => {
         const error = errorOf(call)
         if (error !== undefined) return Effect.fail(error)
         const text = call.result ?? ""
         return Effect.succeed({
           state: call.state === "completed" || call.state === "input-required" ? call.state : "failed",
           text,
+          ...(files && { files }),
           structured: tool.outputSchema === null ? undefined : written(parsed(text))
         })
       })
@@ -277,9 +327,10 @@ export const localTool = (recording: PlanRecording, comparison: Comparison, desc
     ...described,
     identify: Effect.succeed(null),
     call: ({ onEvent, taskId }: Parameters<Tool["call"]>[0]) =>
-      Effect.map(endOf(recording, comparison, taskId, onEvent, false), ({ call }) => ({
+      Effect.map(endOf(recording, comparison, taskId, onEvent, false), ({ call, files = [] }) => ({
         state: call.state,
         content: call.result ?? "",
+        files: [...files, ...referencesOf(recording, call.task_id)],
         ...(call.error !== null && { error: call.error })
       }))
   })

@@ -1,12 +1,13 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { ExternalSessionId, type SessionId } from "@bowline/domain/session/Session"
 import { type QuestionPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
 import { isSame, type PromptDigest } from "@bowline/runtime/unstable/record/PromptDigest"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
@@ -65,9 +66,6 @@ const obstacleOf = ({
     return hasBegun ? `the version that has run it kept no record of it (exported by ${version})` : undefined
   }
   if (!texts.has(begin.environment)) return "the settings with which it ran are not in the record"
-  if (begin.summary !== undefined && begin.summary.priors.length + (begin.summary.text === null ? 0 : 1) > 1) {
-    return "its session had several summaries"
-  }
   const given = new Set(givens.map(({ entry, round }) => `${entry.task_id} ${round}`))
   const ended = new Map(calls.map(({ state, task_id }): [unknown, string] => [task_id, state]))
   const isLost = frames.some(({ data, event }) => {
@@ -76,9 +74,6 @@ const obstacleOf = ({
     return schema !== undefined && ended.get(task_id) !== "timed-out" && ended.get(task_id) !== "interrupted"
   })
   if (isLost) return "what its peers or servers have asked was answered, and this version kept no answers"
-  if (frames.some(({ data, event }) => event === "waiting" && fieldsOf(data)["kind"] === "account")) {
-    return "it waited for an account of its caller, and what was granted there is not on record"
-  }
   const isOfOther = calls.some(
     ({ error, task_id }) =>
       error?.code === "effect_unknown" || (repeats.get(task_id) !== undefined && !own.has(repeats.get(task_id)))
@@ -107,8 +102,7 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
   if (difference.step === 0 && before.some(({ type }) => isOfCall(type)) && differsIn("messages", difference)) {
     return "its summary names tasks of earlier plans, whose ids at their peers are not in the record"
   }
-  const hasFiles = messages.some(({ parts, role }) => role === "tool" && parts.some(({ type }) => type === "file"))
-  return hasFiles ? "its calls have given files, which are not in the record" : undefined
+  return undefined
 }
 
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
@@ -127,28 +121,41 @@ const requestOf = ({ messages, ofEdge, plan }: PlanRecording) => {
   )
 }
 
+/** The session has files that only its summary may tell of. */
+const attachFiles = Effect.fnUntraced(function* (
+  begin: PlanRecording["begins"][number] | undefined,
+  session: SessionId
+) {
+  const ids = (begin?.files ?? []).map(({ file_id }) => file_id)
+  if (ids.length > 0) yield* (yield* FileStore).attach(session, ids, Infinity)
+})
+
 /** The session as the plan found it: a plan before it has left what it says. */
 const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: PlanRecording) {
   const [begin] = begins
   const before = messages.filter(({ plan_id }) => plan_id !== plan.plan_id)
-  const summary = begin?.summary?.priors[0] ?? begin?.summary?.text ?? ""
   const wasThere = frames.some(({ data, event }) => event === "session" && fieldsOf(data)["created"] === false)
   // A new session has what the request itself brings.
   if (!wasThere) return undefined
-  const { external_session_id: name } = plan
-  const held = yield* Given.createHeld({
-    owner: plan.caller,
-    ...(name !== null && { external_session_id: name }),
-    messages: before.map(({ message_id, parts, role }) => ({
-      message_id,
-      role,
-      parts
-    })),
-    ...(summary !== "" && { prior_summary: summary })
-  })
-  yield* Given.finish(held)
-  // One without a name is known by its id.
-  return name ?? ExternalSessionId.make(held.session_id)
+  const { external_session_id: given } = plan
+  // The request brings the last one itself, if it has one.
+  const { priors = [], text = null } = begin?.summary ?? {}
+  const isOwn = priors.at(-1) === fieldsOf(plan.request)["prior_summary"]
+  const summaries = [...(isOwn ? priors.slice(0, -1) : priors), ...(text === null ? [] : [text])]
+  let name = given
+  for (const [index, prior_summary] of [undefined, ...summaries].entries()) {
+    const held = yield* Given.createHeld({
+      owner: plan.caller,
+      ...(name !== null && { external_session_id: name }),
+      ...(index === 0 && { messages: before.map(({ message_id, parts, role }) => ({ message_id, role, parts })) }),
+      ...(prior_summary !== undefined && { prior_summary })
+    })
+    if (index === 0) yield* attachFiles(begin, held.session_id)
+    yield* Given.finish(held)
+    // One without a name is known by its id.
+    name ??= ExternalSessionId.make(held.session_id)
+  }
+  return name ?? undefined
 })
 
 /** Compares what the models were asked, as far as the plan has come. */
