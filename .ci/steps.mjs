@@ -94,8 +94,13 @@ export const runTests = async (args) => {
   const problem = (await buildConsole()) ?? (await buildDocs())
   if (problem !== undefined) say(`FAIL  pages\n${problem}\n`)
   const isBundled = problem === undefined && (await step("bundle", bin("node"), [".ci/bundle.mjs"]))
-  const env = { ...environment(), ...(isBundled ? { BOWLINE_TEST_BUNDLE: bundle } : {}) }
   const folder = mkdtempSync(join(tmpdir(), "bowline-test-"))
+  const env = {
+    ...environment(),
+    ...(isBundled ? { BOWLINE_TEST_BUNDLE: bundle } : {}),
+    // The tests of the test kit run these plans again.
+    BOWLINE_SAMPLE_RECORDS: folder
+  }
   const report = join(folder, "report.json")
   try {
     const flags = ["--allowOnly=false", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`]

@@ -5,23 +5,10 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
-import { writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import * as Gateway from "../../src/Gateway.ts"
 import { databases } from "../plan/Databases.ts"
-
-const records = process.env["BOWLINE_KEEP_RECORDS"]
-
-/** Writes what is on record of the newest plans into this folder, where anybody may read them: `bowline replay` runs them again. */
-const keepRecords = async (url: string, folder: string): Promise<void> => {
-  const response = await fetch(`${url}/plans?limit=200&state=completed&state=failed&state=aborted`)
-  const { plans = [] } = (await response.json()) as { readonly plans?: ReadonlyArray<{ readonly plan_id: string }> }
-  for (const { plan_id } of plans) {
-    const exported = await fetch(`${url}/plans/${plan_id}/export`)
-    if (exported.ok) writeFileSync(join(folder, `${plan_id}.bowline`), Buffer.from(await exported.arrayBuffer()))
-  }
-}
+import * as KeptRecords from "../plan/KeptRecords.ts"
 
 /** The whole gateway in this process, in memory, on a free port, with a scripted provider on another one. */
 export const start = Effect.fnUntraced(function* (
@@ -44,7 +31,7 @@ export const start = Effect.fnUntraced(function* (
   const context = yield* Layer.build(Gateway.layer(config, plans))
   const { address } = Context.get(context, HttpServer.HttpServer)
   const url = HttpServer.formatAddress(address)
-  if (records !== undefined) yield* Effect.addFinalizer(() => Effect.promise(() => keepRecords(url, records)))
+  yield* KeptRecords.whenOver((folder) => Effect.provideContext(KeptRecords.keep(folder), context))
   return { url, provider }
 }, Effect.provide(LoopbackNetwork.layer))
 

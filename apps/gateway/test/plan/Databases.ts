@@ -1,12 +1,14 @@
+import type * as SqlStore from "@bowline/storage-sql/SqlStore"
 import { unpack } from "@bowline/storage-sql/unstable/plan/SealedEvents"
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Redacted, type Schema } from "effect"
+import { Effect, type Layer, Redacted, type Schema } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { inject } from "vitest"
+import * as KeptRecords from "./KeptRecords.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -15,10 +17,23 @@ declare module "vitest" {
   }
 }
 
-const folder = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-gateway-"))),
-  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
-)
+/** When a database goes, nothing of its gateways is left that could change it. */
+const keepRecords = <E>(stores: (sql: typeof SqlStore) => Layer.Layer<SqlStore.Stores, E>) =>
+  KeptRecords.whenStoreIsLeft((folder) =>
+    Effect.flatMap(
+      Effect.promise(() => import("@bowline/storage-sql/SqlStore")),
+      (sql) => Effect.provide(KeptRecords.keep(folder), stores(sql))
+    )
+  )
+
+const embedded = Effect.gen(function* () {
+  const dataDir = yield* Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-gateway-"))),
+    (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+  )
+  yield* keepRecords(({ layerEmbedded }) => layerEmbedded({ dataDir }))
+  return { BOWLINE_DATA_DIR: dataDir }
+})
 
 const databaseLike = Effect.fnUntraced(function* (template: string) {
   const url = new URL(inject("postgresUrl"))
@@ -28,13 +43,14 @@ const databaseLike = Effect.fnUntraced(function* (template: string) {
     Effect.orDie(sql`drop database ${sql(name)} with (force)`)
   )
   url.pathname = `/${name}`
+  yield* keepRecords(({ layerPostgres }) => layerPostgres({ url: Redacted.make(url.toString()) }))
   return { DATABASE_URL: url.toString() }
 }, Effect.provide(Reactivity.layer))
 
 /** The settings for each kind of storage, without a row of ours, and gone with the scope. Postgres has all tables. */
 export const databases = {
   memory: Effect.succeed({ BOWLINE_DATA_DIR: "memory:" }),
-  embedded: Effect.map(folder, (path) => ({ BOWLINE_DATA_DIR: path })),
+  embedded,
   postgres: Effect.suspend(() => databaseLike(inject("postgresTemplate")))
 }
 

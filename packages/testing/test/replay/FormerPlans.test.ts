@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { brotliDecompressSync } from "node:zlib"
 import { type PlanRecording, read, replay } from "../../src/replay/Replay.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
@@ -29,7 +30,29 @@ const given = process.env["BOWLINE_REPLAY_SEEDS"]
 const first = Number(process.env["BOWLINE_SEED"] ?? 1)
 const seeds = given === undefined ? chosen : Array.from({ length: Number(given) }, (_, index) => first + index)
 
+/** Where tests of the gateway have kept what is on record of their plans: of some in `npm test`. */
+const kept = process.env["BOWLINE_KEEP_RECORDS"] ?? process.env["BOWLINE_SAMPLE_RECORDS"]
+const reference = new URL("../../../../docs/reference/record.md", import.meta.url)
+
 describe("a plan on record", () => {
+  it.skipIf(kept === undefined)(
+    "runs as it ran in the tests of the gateway, or the reference says why it cannot",
+    { timeout: 36_000_000 },
+    async () => {
+      const known = readFileSync(reference, "utf8")
+      const lines: Array<string> = []
+      for (const name of readdirSync(kept ?? "").filter((name) => name.endsWith(".bowline"))) {
+        for (const recording of read(readFileSync(join(kept ?? "", name)))) {
+          const replayed = await replay(recording)
+          // Names and versions are its own.
+          const isListed = replayed._tag === "Impossible" && known.includes(replayed.why.replace(/ \(.*\)$/, ""))
+          if (replayed._tag !== "Same" && !isListed) lines.push(`${name}: ${JSON.stringify(replayed)}`)
+        }
+      }
+      assert.isEmpty(lines, lines.join("\n"))
+    }
+  )
+
   it.each(readdirSync(folder))(
     "runs as it ran with the version %s, or the changelog says why not",
     async (name) => {

@@ -1,0 +1,42 @@
+import { isSettled } from "@bowline/domain/plan/Plan"
+import { all as allPages, linesOf } from "@bowline/runtime/unstable/record/PlanExport"
+import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { Effect } from "effect"
+import { existsSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { expect } from "vitest"
+
+const all = process.env["BOWLINE_KEEP_RECORDS"]
+const some = process.env["BOWLINE_SAMPLE_RECORDS"]
+
+/** The tests of a sample: with files, accounts, permissions, effects of other plans, blocked credentials, withdrawn texts. */
+const sampled =
+  /\/(http\/(Credentials|Effects|InboxRefusals|Presets|ToolFiles)|identity\/(Accounts|DiscoveredAccounts))\.test\.ts$/
+
+const wanted = (): string | undefined => all ?? (sampled.test(expect.getState().testPath ?? "") ? some : undefined)
+
+/** Writes what is on record of each plan of these stores that is over, where anybody may read it, and `FormerPlans.test.ts` of the test kit runs it again. */
+export const keep = Effect.fnUntraced(function* (folder: string) {
+  const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
+  const plans = yield* allPages((page) => stores.store.list(undefined, {}, page))
+  for (const { caller, plan_id } of plans.filter(isSettled)) {
+    const path = join(folder, `${plan_id}.bowline`)
+    if (existsSync(path)) continue
+    const lines = yield* linesOf(stores, caller, plan_id).pipe(
+      Effect.catchTag(["EventsExpired", "NotFound"], () => Effect.succeed([]))
+    )
+    if (lines.length > 0) writeFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(""))
+  }
+})
+
+/** Keeps them when the scope ends: with `BOWLINE_KEEP_RECORDS` in that folder, and some of them with `BOWLINE_SAMPLE_RECORDS`. */
+export const whenOver = <E, R>(keeps: (folder: string) => Effect.Effect<void, E, R>) =>
+  Effect.suspend(() => {
+    const folder = wanted()
+    return folder === undefined ? Effect.void : Effect.addFinalizer(() => Effect.orDie(keeps(folder)))
+  })
+
+/** The same of a store that has to be opened for that: none of a sample. */
+export const whenStoreIsLeft: typeof whenOver = (keeps) => (all === undefined ? Effect.void : whenOver(keeps))
