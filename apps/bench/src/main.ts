@@ -3,6 +3,7 @@ import { growth } from "./load/SessionGrowth.ts"
 import { kept } from "./load/Kept.ts"
 import { paced } from "./load/Paced.ts"
 import { peerLatency } from "./load/PeerLatency.ts"
+import { replays } from "./load/Replays.ts"
 import { storeGrowth } from "./load/StoreGrowth.ts"
 import { uploads } from "./load/Uploads.ts"
 import { openStreams } from "./load/OpenStreams.ts"
@@ -30,6 +31,8 @@ const usage = `pnpm bench [options]
   --kept N                  instead of all this, asks for so many plans at a model's pace on Postgres, such as 1000, and says what is kept of each,
                             and whether a replay gives the bytes that were streamed
   --paced N                 instead of all this, measures what a token costs at a model's pace, 50 a second on 20, 100 and 300 streams, N times in turns
+  --replay N                instead of all this, replays so many plans of 300 tokens and 3 calls, such as 30, and says how many of them a core replays in a
+                            minute
   --rate N                  plans a second of the soak (80 % of what is measured first), or parked plans that are answered a second (100)
   --uploads N               instead of all this, sends so many files of 32 MiB at once, such as 50, beside 100 streams on Postgres, and says what
                             memory they take, and how much later the streams are; with --store embedded on the embedded database
@@ -51,6 +54,7 @@ const { values } = parseArgs({
     soak: { type: "string" },
     kept: { type: "string" },
     paced: { type: "string" },
+    replay: { type: "string" },
     rate: { type: "string" },
     uploads: { type: "string" },
     parked: { type: "boolean", default: false },
@@ -121,6 +125,18 @@ if (values.paced !== undefined) {
   await provider[Symbol.asyncDispose]()
   console.log(text)
   process.exit()
+}
+
+if (values.replay !== undefined) {
+  const plans = Number(values.replay)
+  if (!Number.isInteger(plans) || plans < 1) throw new Error("--replay: expected an integer from 1 on")
+  const provider = await start(new URL("./server/ProviderServer.ts", import.meta.url))
+  const peer = await start(new URL("./server/PeerServer.ts", import.meta.url))
+  const { isFine, text } = await replays(plans, peer, environmentOf(provider))
+  await peer[Symbol.asyncDispose]()
+  await provider[Symbol.asyncDispose]()
+  console.log(text)
+  process.exit(isFine ? 0 : 1)
 }
 
 if (values.uploads !== undefined) {

@@ -56,20 +56,20 @@ const slow = async ({ messages }: ChatRequest, response: ServerResponse): Promis
   }
 }
 
-const asking = ({ messages, tools }: ChatRequest, response: ServerResponse): void => {
+const call = ({ messages, tools }: ChatRequest, response: ServerResponse): void => {
   const question = messages.findLast(({ role }) => role === "user")?.content
-  const isAnswered = messages.at(-1)?.role === "tool"
-  const call = {
+  const made = {
     index: 0,
     id: "call-1",
     type: "function",
     function: { name: tools?.[0]?.function.name, arguments: JSON.stringify({ input: question }) }
   }
-  response.end(
-    isAnswered
-      ? `${chunk({ content: "done" })}${chunk({}, "stop")}${end(1)}`
-      : `${chunk({ tool_calls: [call] })}${chunk({}, "tool_calls")}${end(1)}`
-  )
+  response.end(`${chunk({ tool_calls: [made] })}${chunk({}, "tool_calls")}${end(1)}`)
+}
+
+const asking = (asked: ChatRequest, response: ServerResponse): void => {
+  if (asked.messages.at(-1)?.role !== "tool") return call(asked, response)
+  response.end(`${chunk({ content: "done" })}${chunk({}, "stop")}${end(1)}`)
 }
 
 /** Answers to a model that is faulty, of which each comes as often as its weight says. Silence is rare: it closes a credential for 30 s. */
@@ -100,6 +100,8 @@ await serve(async (request, response) => {
   if (isFor(models.asking)) return asking(chat, response)
   if (isFor(models.slow)) return slow(chat, response)
   const [kind, chunks] = chat.model.split("-")
-  if (kind === "quick") return quick(Number(chunks), response)
+  const results = chat.messages.filter(({ role }) => role === "tool").length
+  if (kind === "calling" && results < 3) return call(chat, response)
+  if (kind === "quick" || kind === "calling") return quick(Number(chunks), response)
   return speak(Number(chunks), response, kind === "paced" ? anyWord : () => `@${now().toFixed(2)}`)
 })

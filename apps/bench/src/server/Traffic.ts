@@ -20,6 +20,9 @@ export const models = { slow: "openai/slow", asking: "openai/asking", faulty: "o
 /** A model that answers as fast as it can, with so many words: each is a chunk of its own. */
 export const quick = (chunks: number): string => `openai/quick-${chunks}`
 
+/** A model that passes the question on to its first tool three times, and then says so many words, as fast as it can. */
+export const calling = (chunks: number): string => `openai/calling-${chunks}`
+
 /** A model that says so many words of prose, 50 a second: each is a chunk of its own. */
 export const paced = (chunks: number): string => `openai/paced-${chunks}`
 
