@@ -4,7 +4,7 @@ import { EventsExpired, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { Entry } from "@bowline/domain/plan/Inbox"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
-import type { Message } from "@bowline/domain/session/Message"
+import type { Message, MessageId } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Predicate, Schema, Struct } from "effect"
 import { type EventRow, toFrames } from "../store/EventRow.ts"
@@ -121,12 +121,22 @@ export const all = Effect.fnUntraced(function* <A, E>(read: (page: PageRequest) 
   return items
 })
 
-/** The messages that the plan's prompt begins with, and its own. */
-const messagesOf = (id: PlanId, messages: ReadonlyArray<Message>, begin: BeginRecord | undefined) => {
-  const first = messages.findIndex(({ message_id }) => message_id === begin?.history?.first)
-  const last = messages.findIndex(({ message_id }) => message_id === begin?.history?.last)
-  return messages.filter(({ plan_id }, index) => plan_id === id || (first >= 0 && index >= first && index <= last))
-}
+/** The messages that the plan's prompt began with, and its own, though they were reverted since: those that were reverted before are told by how many there were. */
+const messagesOf = Effect.fnUntraced(function* (
+  sessions: SessionStore["Service"],
+  { plan_id, session_id }: Plan,
+  history: BeginRecord["history"] | undefined
+) {
+  const whole = yield* all((page) => sessions.messages(session_id, { ...page, withReverted: true }))
+  const first = whole.findIndex(({ message_id }) => message_id === history?.first)
+  const last = whole.findIndex(({ message_id }) => message_id === history?.last)
+  let before = new Set<MessageId>(whole.slice(Math.max(first, 0), last + 1).map(({ message_id }) => message_id))
+  if (before.size !== (history?.count ?? 0)) {
+    const kept = yield* all((page) => sessions.messages(session_id, page))
+    before = before.intersection(new Set(kept.map(({ message_id }) => message_id)))
+  }
+  return whole.filter((message) => message.plan_id === plan_id || before.has(message.message_id))
+})
 
 /** All that is on record of a plan, line by line. Fails with `EventsExpired` where its events are kept no longer. */
 export const linesOf = Effect.fnUntraced(function* (
@@ -148,13 +158,13 @@ export const linesOf = Effect.fnUntraced(function* (
     return Object.values(record.sources).flatMap((source) => ("digest" in source ? source.digest : []))
   })
   const texts = yield* store.keptTexts([...new Set(digests)])
-  const messages = yield* all((page) => sessions.messages(plan.session_id, page))
+  const messages = yield* messagesOf(sessions, plan, begin?.history)
   const entries = yield* all((page) => inboxes.list(id, owner, page))
   return [
     { type: "plan", schema, version, plan },
     { type: "preferences", preferences, ...ofEdge },
     ...Array.from(texts, ([digest, text]): Line => ({ type: "text", digest, text })),
-    ...messagesOf(id, messages, begin).map((message): Line => ({ type: "message", ...message })),
+    ...messages.map((message): Line => ({ type: "message", ...message })),
     ...recorded.flatMap(({ records, row }): ReadonlyArray<Line> => [
       ...records,
       ...toFrames(row).map(({ at, event, payload, seq }): Line => ({

@@ -88,10 +88,10 @@ export class SessionStore extends Context.Service<
     readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<ListedSession>, StorageError>
     /** The owner's sessions, the one that was active last first. One that becomes active meanwhile is on none of the later pages. */
     readonly recent: (owner: CallerName, page: RecentRequest) => Effect.Effect<RecentPage, StorageError>
-    /** The whole history in order, with the messages that were compacted. `newestFirst` turns the order around. The cursor of a page is the `seq` that it begins behind. */
+    /** The whole history in order, with the messages that were compacted. `newestFirst` turns the order around. `withReverted` has what was reverted, too, for a record: oldest first. The cursor of a page is the `seq` that it begins behind. */
     readonly messages: (
       session: SessionId,
-      page: PageRequest & { readonly newestFirst?: boolean }
+      page: PageRequest & { readonly newestFirst?: boolean; readonly withReverted?: boolean }
     ) => Effect.Effect<Page<Message>, StorageError>
     /** Makes a session without a plan. */
     readonly open: (owner: CallerName, session: NewSession) => Effect.Effect<void, StorageError>

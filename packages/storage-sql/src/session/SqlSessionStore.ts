@@ -116,7 +116,7 @@ order by s.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFir
       const next = hasMore ? { at: last.last_active_at.toISOString(), ordinal: Number(last.ordinal) } : null
       return { items: shown.map(toListed), next }
     }),
-  messages: (session, { limit, cursor = 0, newestFirst = false }) =>
+  messages: (session, { limit, cursor = 0, newestFirst = false, withReverted = false }) =>
     withDeadline(
       newestFirst
         ? sql<MessageRow>`
@@ -125,7 +125,7 @@ where session_id = ${session} and (${cursor}::int = 0 or seq < ${cursor}) and no
 order by seq desc limit ${limit + 1}`
         : sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
-where session_id = ${session} and seq > ${cursor} and not reverted
+where session_id = ${session} and seq > ${cursor} and (${withReverted}::boolean or not reverted)
 order by seq limit ${limit + 1}`
     ).pipe(
       Effect.map((rows) => {

@@ -94,8 +94,9 @@ const untilLate = ({ came, expected }: Comparison, end: number): Effect.Effect<v
 /** Whether a text has interrupted the step while the store was told that its answer is there. */
 const isSteered = ({ came, expected }: Comparison): boolean => {
   const next = expected.slice(came.length).find(({ event }) => !ofAnswer.has(event))
-  const step = came.findLast(({ event }) => event === "step")
-  return next !== undefined && ofSteering.has(next.event) && fieldsOf(next.data)["step"] === step?.data["step"]
+  const { reason, step } = fieldsOf(next?.data)
+  if (next?.event === "text.retract") return reason === "steered"
+  return next?.event === "inbox.taken" && step === came.findLast(({ event }) => event === "step")?.data["step"]
 }
 
 /**

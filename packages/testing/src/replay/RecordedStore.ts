@@ -158,6 +158,7 @@ export class ReplayedPlan {
           this.#seq = seq
           this.#comparison.take({ event, data: fieldsOf(JSON.parse(payload)) })
         }
+        this.#look()
       })
     })
   }
@@ -200,7 +201,6 @@ export class ReplayedPlan {
           yield* this.#take(store)
           const delay = own === undefined ? 0 : this.#delayOf(own)
           if (delay > 0) yield* Effect.sleep(delay)
-          this.#look()
           if (this.callers !== undefined) yield* this.callers.abort
           return told
         }),

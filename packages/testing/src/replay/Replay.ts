@@ -78,8 +78,9 @@ const obstacleOf = ({
     ({ error, task_id }) =>
       error?.code === "effect_unknown" || (repeats.get(task_id) !== undefined && !own.has(repeats.get(task_id)))
   )
-  const hasFirst = messages.some(({ message_id }) => message_id === begin.history?.first)
-  if (begin.history !== null && !hasFirst) return "what stood in its session was reverted since then"
+  const placeOf = (id: string | undefined) => messages.findIndex(({ message_id }) => message_id === id)
+  if (begin.history !== null && placeOf(begin.history.last) - placeOf(begin.history.first) + 1 !== begin.history.count)
+    return "what stood in its session was reverted since then"
   if (isOfOther && claims.length === 0)
     return "another plan had the effect of one of its calls, and this version kept no claims"
   return undefined
@@ -172,6 +173,9 @@ const comparePrompts = Effect.fnUntraced(function* (recording: PlanRecording, co
   }
 })
 
+/** How often a plan is read again of which nothing more comes. */
+const mostReads = 1_000
+
 /** Starts the plan again, or goes on with it as the next process, and stays its reader until it is over, is not the same, or its process is gone. */
 const run = Effect.fnUntraced(function* (
   recording: PlanRecording,
@@ -192,7 +196,12 @@ const run = Effect.fnUntraced(function* (
   yield* Effect.forkScoped(replayed.callers.acts)
   const reads = Effect.gen(function* () {
     // It is parked in between, or runs elsewhere.
-    while (!comparison.isOver) yield* Stream.runDrain((yield* streams.read(caller, plan_id, 0)).frames)
+    for (let inVain = 0; !comparison.isOver && inVain < mostReads; inVain++) {
+      const before = comparison.came.length
+      yield* Stream.runDrain((yield* streams.read(caller, plan_id, 0)).frames)
+      if (comparison.came.length > before) inVain = 0
+    }
+    if (!comparison.isOver) comparison.differ("nothing more", nextOf(comparison), null)
   })
   yield* Effect.forkScoped(reads)
   yield* Effect.raceFirst(comparison.over, replayed.left)

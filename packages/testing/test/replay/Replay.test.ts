@@ -9,6 +9,7 @@ import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Files } from "@bowline/runtime/unstable/file/Files"
 import { referenceOf } from "@bowline/runtime/unstable/file/QuestionFiles"
 import * as Forks from "@bowline/runtime/unstable/plan/Forks"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
@@ -57,6 +58,10 @@ interface Kind {
   readonly tools?: ReadonlyArray<ClientTool>
   readonly config?: NonNullable<Parameters<typeof TestKit.layer>[0]["config"]>
   readonly before?: string
+  /** It is asked once for each of these, with what they bring. */
+  readonly earlier?: ReadonlyArray<Partial<PlanRequest>>
+  /** Its session is reverted to its first message, once the plan is over. */
+  readonly isReverted?: boolean
   /** The question has this file. */
   readonly file?: string
   /** The question before has these files, of which the first is deleted then. */
@@ -69,6 +74,8 @@ const after =
   (count: number, turns: ReadonlyArray<ReturnType<typeof say>>, last: ReadonlyArray<ReturnType<typeof say>>): Script =>
   (asked) =>
     results(asked).length < count ? turns : last
+
+const knots = { type: "json_schema", schema: { type: "object", required: ["knot"] } } as const
 
 const kinds: Readonly<Record<string, Kind>> = {
   "answers in pieces": {
@@ -166,6 +173,13 @@ const kinds: Readonly<Record<string, Kind>> = {
     before: "What are these?",
     gone: ["A bowline is a knot.", "A hitch is another one."]
   },
+  "goes on in a session with several summaries, which is reverted since then, and repairs its answer": {
+    script: (asked) => [say(question(asked) === "And then?" ? "A bowline" : `{"knot":"bowline"}`)],
+    asked: { question: "And then?", session_id: "s", preferences: { response_format: knots } },
+    before: "First?",
+    earlier: [{ prior_summary: "A bowline was tied." }, { prior_summary: "A sheet bend was tied." }],
+    isReverted: true
+  },
   "is a fork whose calls get what was recorded": {
     script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
     asked: { question: "Look!" },
@@ -245,15 +259,13 @@ const readFork = Effect.fnUntraced(function* (first: PlanId, { fork, ...kind }: 
   return yield* hearing(yield* (yield* PlanStreams).start({ caller: anonymous, ...forked }), kind)
 })
 
+const knotFile = { name: "knot.txt", type: "text/plain" }
+
 /** A question with files that its caller has uploaded. */
 const withFiles = Effect.fnUntraced(function* (text: string, contents: ReadonlyArray<string>) {
   const files = yield* Files
   const stored = yield* Effect.forEach(contents, (content) =>
-    files.upload({
-      caller: anonymous,
-      said: () => ({ name: "knot.txt", type: "text/plain" }),
-      content: Stream.succeed(Buffer.from(content))
-    })
+    files.upload({ caller: anonymous, said: () => knotFile, content: Stream.succeed(Buffer.from(content)) })
   )
   return { question_parts: [{ type: "text" as const, text }, ...stored.map(({ file }) => referenceOf(file))] }
 })
@@ -264,18 +276,23 @@ const recorded = Effect.fnUntraced(function* (kind: Kind) {
   return yield* Effect.gen(function* () {
     if (before !== undefined) {
       const parts = kind.gone === undefined ? undefined : yield* withFiles(before, kind.gone)
-      yield* Effect.orDie(running(post({ question: before, session_id: "s", ...parts })))
+      for (const earlier of kind.earlier ?? [{}])
+        yield* Effect.orDie(running(post({ question: before, session_id: "s", ...parts, ...earlier })))
       const [, file] = parts?.question_parts ?? []
       if (file !== undefined && "file_id" in file) yield* (yield* FileStore).delete(anonymous, file.file_id)
     }
     const parts = kind.file === undefined ? {} : yield* withFiles(asked.question, [kind.file])
     const first = yield* running(post({ ...asked, ...parts }, kind.fork === undefined ? kind : {}))
     const plan = kind.fork === undefined ? first : yield* running(readFork(first, kind))
+    if (kind.isReverted === true) {
+      const { session_id } = yield* (yield* SessionStore).find(anonymous, "s")
+      const [first] = yield* (yield* SessionStore).history(session_id)
+      yield* running((yield* Sessions).revert(anonymous, "s", first?.message_id ?? assert.fail()))
+    }
     const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
     const lines = yield* PlanExport.linesOf(stores, anonymous, plan)
     const [recording] = read(Buffer.from(lines.map((line) => JSON.stringify(line)).join("\n")))
-    assert(recording !== undefined)
-    return recording
+    return recording ?? assert.fail()
   }).pipe(
     Effect.scoped,
     Effect.provide(
@@ -311,11 +328,10 @@ describe("a plan that is run again", () => {
       const recording = yield* recorded(kindOf("calls tools side by side"))
       const other = (text: string) => text.replace('"description":"Looks"', '"description":"Looks far"')
       const texts = new Map(Array.from(recording.texts, ([digest, text]) => [digest, other(text)]))
-      const { attempts } = recording
       const changed = yield* replayed({ ...recording, texts })
       assert(changed._tag === "Different")
       assert.deepStrictEqual([changed.step, changed.what], [1, "prompt"])
-      assert.deepStrictEqual(changed.recorded, attempts[0]?.prompt)
+      assert.deepStrictEqual(changed.recorded, recording.attempts[0]?.prompt)
     })
   )
 

@@ -257,6 +257,7 @@ export const openSession = (
   lease: undefined,
   agents: new Map(),
   messages: [],
+  reverted: [],
   lastSeq: 0,
   summary: null,
   coveredSeq: 0,

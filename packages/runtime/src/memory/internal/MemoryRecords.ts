@@ -85,6 +85,7 @@ export interface SessionRecord {
   readonly agents: Map<string, AgentSummary>
   /** Without reverted ones, whose numbers are not used again. */
   messages: Array<Message>
+  readonly reverted: Array<Message>
   lastSeq: number
   summary: string | null
   coveredSeq: number

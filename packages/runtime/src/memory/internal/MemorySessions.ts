@@ -63,6 +63,7 @@ const dropSummary = (session: SessionRecord): void => {
 const dropBehind = (memory: Memory, session: SessionRecord, seq: number): ReadonlyArray<Task> => {
   const dropped = session.messages.filter((message) => message.seq > seq)
   session.messages = session.messages.filter((message) => message.seq <= seq)
+  session.reverted.push(...dropped)
   if (seq < session.coveredSeq) dropSummary(session)
   const tasks = dropped.flatMap(({ plan_id, parts }) =>
     parts.flatMap((part) => {
@@ -114,7 +115,10 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
       last_plan: last === undefined ? null : { plan_id: last.plan_id, state: last.state, stage: last.stage }
     }
   }
-  const messagesOf = (id: SessionId): ReadonlyArray<Message> => memory.sessions.get(id)?.messages ?? []
+  const messagesOf = (id: SessionId, withReverted = false): ReadonlyArray<Message> => {
+    const { messages = [], reverted = [] } = memory.sessions.get(id) ?? {}
+    return withReverted ? [...messages, ...reverted].sort((one, other) => one.seq - other.seq) : messages
+  }
   const isFree = ({ open }: SessionRecord): boolean => open.size === 0
   const isTold = ({ plans }: SessionRecord): boolean =>
     !Array.from(plans).some((plan) =>
@@ -153,13 +157,13 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
           found.length > limit && last !== undefined ? { at: last.last_active_at, ordinal: last.ordinal } : null
         return { items: items.map(showListed), next }
       }),
-    messages: (id, { limit, cursor = 0, newestFirst = false }) =>
+    messages: (id, { limit, cursor = 0, newestFirst = false, withReverted = false }) =>
       Effect.sync(() => {
         const found = newestFirst
           ? messagesOf(id)
               .filter(({ seq }) => cursor === 0 || seq < cursor)
               .toReversed()
-          : messagesOf(id).filter(({ seq }) => seq > cursor)
+          : messagesOf(id, withReverted).filter(({ seq }) => seq > cursor)
         const items = found.slice(0, limit)
         return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
       }),

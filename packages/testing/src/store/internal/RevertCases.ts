@@ -78,6 +78,13 @@ export const revertCases: ReadonlyArray<StoreCase> = [
       assert.equal((yield* sessions.message(held.session_id, second)).seq, 2)
       assert.equal((yield* Given.failureOf(sessions.message(held.session_id, third)))?._tag, "NotFound")
       assert.equal((yield* Given.failureOf(revert(held, third)))?._tag, "NotFound")
+      const whole = yield* sessions.messages(held.session_id, { limit: 3, withReverted: true })
+      assert.deepEqual([whole.items.map(({ seq }) => seq), whole.next], [[1, 2, 3], 3])
+      const rest = yield* sessions.messages(held.session_id, { limit: 3, cursor: 3, withReverted: true })
+      assert.deepEqual(
+        rest.items.map(({ seq }) => seq),
+        [4]
+      )
       yield* Given.write(held, [yield* Given.appended("5")])
       assert.deepEqual(yield* seqs(held), { messages: [1, 2, 5], inPrompt: [1, 2, 5] })
       yield* revert(held, yield* idOf(held, 5))
