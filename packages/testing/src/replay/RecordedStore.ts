@@ -273,10 +273,13 @@ export class ReplayedPlan {
           Context.add(InboxStore, {
             ...inboxes,
             isRemembered,
-            meetTools: (owner, digests, now) =>
-              Effect.map(inboxes.meetTools(owner, digests, now), (known) => {
+            // What its caller knew, other plans have decided: only where readers are told so it was another tool.
+            meetTools: (_owner, digests) =>
+              Effect.sync(() => {
                 const changed = this.#changed()
-                return new Map(Array.from(known, ([tool, digest]) => [tool, changed.has(digest) ? "another" : digest]))
+                return new Map(
+                  Array.from(digests, ([tool, digest]) => [tool, changed.has(digest) ? "another" : digest])
+                )
               }),
             // What is said to a plan that is parked is told by the store.
             accept: (...said) => Effect.tap(inboxes.accept(...said), () => this.#take(store))
