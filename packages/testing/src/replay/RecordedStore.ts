@@ -252,6 +252,12 @@ export class ReplayedPlan {
     return new Set(notices.flatMap(({ data }) => listOf(fieldsOf(data)["tools"]).map(({ digest }) => digest)))
   }
 
+  /** Whether somebody is asked about a call since its tool has changed. */
+  get #asksAboutChange(): boolean {
+    const { came, expected } = this.#comparison
+    return expected.slice(came.length).some(({ data }) => fieldsOf(data)["why"] === "description_changed")
+  }
+
   /** Tools that somebody had approved for the session, in front of the plan. */
   #isKnownTool(tool: string): boolean {
     const called = this.#recording.frames.map(({ data, event }) => ({ event, tool: fieldsOf(data)["tool"] }))
@@ -273,13 +279,15 @@ export class ReplayedPlan {
           Context.add(InboxStore, {
             ...inboxes,
             isRemembered,
-            // What its caller knew, other plans have decided: only where readers are told so it was another tool.
-            meetTools: (_owner, digests) =>
-              Effect.sync(() => {
-                const changed = this.#changed()
-                return new Map(
-                  Array.from(digests, ([tool, digest]) => [tool, changed.has(digest) ? "another" : digest])
-                )
+            meetTools: (owner, digests, now) =>
+              Effect.map(inboxes.meetTools(owner, digests, now), (known) => {
+                const [changed, asks] = [this.#changed(), this.#asksAboutChange]
+                const own = Array.from(known, ([tool, digest]) => {
+                  // Other plans of its caller have met it meanwhile.
+                  const told = asks ? digest : (digests.get(tool) ?? digest)
+                  return [tool, changed.has(told) ? "another" : told] as const
+                })
+                return new Map(own)
               }),
             // What is said to a plan that is parked is told by the store.
             accept: (...said) => Effect.tap(inboxes.accept(...said), () => this.#take(store))
