@@ -11,9 +11,9 @@ import { expect } from "vitest"
 const all = process.env["BOWLINE_KEEP_RECORDS"]
 const some = process.env["BOWLINE_SAMPLE_RECORDS"]
 
-/** The tests of a sample: with files, accounts, permissions, effects of other plans, blocked credentials, withdrawn texts. */
+/** The tests of a sample: with files, accounts, permissions, effects of other plans, blocked credentials, withdrawn texts, answers with a schema. */
 const sampled =
-  /\/(http\/(Credentials|Effects|InboxRefusals|Presets|ToolFiles)|identity\/(Accounts|DiscoveredAccounts))\.test\.ts$/
+  /\/(http\/(Credentials|Effects|InboxRefusals|Presets|StructuredOutput|ToolFiles)|identity\/(Accounts|DiscoveredAccounts))\.test\.ts$/
 
 const wanted = (): string | undefined => all ?? (sampled.test(expect.getState().testPath ?? "") ? some : undefined)
 

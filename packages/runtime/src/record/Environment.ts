@@ -25,6 +25,14 @@ const settingsOf = (config: PlansConfig["Service"]) => {
     first_token_timeout_ms: ms(config.firstTokenTimeout),
     idle_timeout_ms: ms(config.idleTimeout),
     attempt_timeout_ms: ms(config.attemptTimeout),
+    ...(config.providerTimers.size > 0 && {
+      provider_timers: Array.from(config.providerTimers, ([provider, { firstToken, idle, total }]) => ({
+        provider,
+        first_token_timeout_ms: ms(firstToken),
+        idle_timeout_ms: ms(idle),
+        attempt_timeout_ms: ms(total)
+      }))
+    }),
     max_retries: maxRetries,
     retry_base_ms: ms(config.retryBase),
     park_after_ms: ms(config.parkAfter),

@@ -225,7 +225,9 @@ export class Comparison {
 
   /** The place of the first frame that stands behind this answer on record, if there is one. */
   placeOfAnswer(task_id: string, round: unknown): number | undefined {
-    const given = this.#recording.givens.find((one) => one.entry.task_id === task_id && one.round === round)
+    const given = this.#recording.givens.find(
+      ({ entry, ...one }) => entry.type === "answer" && entry.task_id === task_id && one.round === round
+    )
     const next = given && this.#recording.frames.slice(given.place).find(isComparable)
     return given && (next === undefined ? this.expected.length : this.expected.indexOf(next))
   }

@@ -1,5 +1,5 @@
 import type { Agent } from "@bowline/domain/peer/Agent"
-import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { type AttemptTimers, PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlannerText } from "@bowline/runtime/prompt/PlannerText"
@@ -25,6 +25,13 @@ const { CurrentCall } = RecordedWorld
 export const withoutAuth = (named: Fields): Fields => ({ ...named, auth: { type: "none" }, headers: undefined })
 
 const ms = (value: unknown) => (typeof value === "number" ? Duration.millis(value) : undefined)
+
+const timersOf = (timers: Fields): Partial<AttemptTimers> => {
+  const firstToken = ms(timers["first_token_timeout_ms"])
+  const idle = ms(timers["idle_timeout_ms"])
+  const total = ms(timers["attempt_timeout_ms"])
+  return { ...(firstToken && { firstToken }), ...(idle && { idle }), ...(total && { total }) }
+}
 
 /** The tools whose calls somebody had to decide about, for this reason. */
 const askedAbout = ({ frames }: PlanRecording, why: string) =>
@@ -109,6 +116,9 @@ export const graphOf = (
     ...(first && { firstTokenTimeout: first }),
     ...(idle && { idleTimeout: idle }),
     attemptTimeout: ms(settings["attempt_timeout_ms"]) ?? Duration.minutes(30),
+    providerTimers: new Map(
+      listOf(settings["provider_timers"]).map((timers) => [String(timers["provider"]), timersOf(timers)])
+    ),
     maxRetries: Number(settings["max_retries"]),
     retryBase: ms(settings["retry_base_ms"]) ?? Duration.seconds(1),
     parkAfter: ms(settings["park_after_ms"]),

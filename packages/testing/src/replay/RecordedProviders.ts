@@ -15,6 +15,10 @@ const deltas = new Set(["text.delta", "reasoning.delta"])
 /** What somebody says comes between the pieces of an answer. */
 const said = new Set(["inbox.accepted", "inbox.moved"])
 
+/** Whether somebody has said it, or taken it back. A text moves to the next plan when this one ends. */
+const isSaid = ({ data, event }: RecordedFrame): boolean =>
+  said.has(event) && (fieldsOf(data)["moved_to"] ?? null) === null
+
 /** What is told while an answer comes. */
 const ofAnswer = new Set([...deltas, ...said, "usage"])
 
@@ -152,7 +156,7 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
     // One behind a text that has interrupted the one before is announced by nothing.
     const from = behind > 0 ? behind : comparison.came.length
     const next = expected.findIndex(
-      ({ event }, index) => index >= from && !said.has(event) && !(behind === 0 && ofSteering.has(event))
+      (frame, index) => index >= from && !isSaid(frame) && !(behind === 0 && ofSteering.has(frame.event))
     )
     const end = Math.min(next, segment.to)
     let shown = 0

@@ -27,6 +27,20 @@ interface AskedOnRecord extends Fields {
   readonly isParked: boolean
 }
 
+const leftOut = /\n\[… (\d+) characters left out …\]\n/
+
+/** The text of an artifact that was too long for its readers, out of the whole result. */
+const whole = (shown: string, result: string): string => {
+  const cut = leftOut.exec(shown)
+  if (cut === null) return shown
+  const [head, tail] = [shown.slice(0, cut.index), shown.slice(cut.index + cut[0].length)]
+  const from = result.indexOf(head)
+  const least = head.length + Number(cut[1]) + tail.length
+  // A limit that is odd leaves out one more.
+  const texts = [least, least + 1].map((length) => result.slice(from, from + length))
+  return (from < 0 ? undefined : texts.find((text) => text.endsWith(tail))) ?? shown
+}
+
 const isAccountWait = (event: string, { kind }: Fields): boolean => event === "waiting" && kind === "account"
 
 /** There was nothing with which the gateway could act as the caller. What was asked then is known by the place where it could be granted. */
@@ -113,7 +127,7 @@ const endOf = Effect.fnUntraced(function* (
     verified = data["verified"]
     if (!showsArtifacts) continue
     yield* comparison.turn(index)
-    const { content, media_type, name } = data
+    const { content, media_type, name, truncated: isCut } = data
     const file = fileOf(data)
     if (file !== undefined) {
       const { mediaType } = file
@@ -122,7 +136,7 @@ const endOf = Effect.fnUntraced(function* (
     }
     yield* onEvent({
       _tag: "Artifact",
-      content: written(content),
+      content: isCut === true && typeof content === "string" ? whole(content, call?.result ?? "") : written(content),
       mediaType: String(media_type),
       verified: written(verified),
       ...(typeof name === "string" && { name })

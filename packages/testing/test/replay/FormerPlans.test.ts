@@ -34,6 +34,9 @@ const seeds = given === undefined ? chosen : Array.from({ length: Number(given) 
 const kept = process.env["BOWLINE_KEEP_RECORDS"] ?? process.env["BOWLINE_SAMPLE_RECORDS"]
 const reference = new URL("../../../../docs/reference/record.md", import.meta.url)
 
+const isOfFile = ({ data, event }: PlanRecording["frames"][number]): boolean =>
+  event === "task.artifact" && "file_id" in data
+
 describe("a plan on record", () => {
   it.skipIf(kept === undefined)(
     "runs as it ran in the tests of the gateway, or the reference says why it cannot",
@@ -41,15 +44,29 @@ describe("a plan on record", () => {
     async () => {
       const known = readFileSync(reference, "utf8")
       const lines: Array<string> = []
+      const counts = new Map<string, number>()
+      const withFiles: Array<PlanRecording> = []
       for (const name of readdirSync(kept ?? "").filter((name) => name.endsWith(".bowline"))) {
         for (const recording of read(readFileSync(join(kept ?? "", name)))) {
           const replayed = await replay(recording)
           // Names and versions are its own.
-          const isListed = replayed._tag === "Impossible" && known.includes(replayed.why.replace(/ \(.*\)$/, ""))
+          const what = replayed._tag === "Impossible" ? replayed.why.replace(/ \(.*\)(?=:|$)/, "") : replayed._tag
+          counts.set(what, (counts.get(what) ?? 0) + 1)
+          if (replayed._tag === "Same" && recording.frames.some(isOfFile)) withFiles.push(recording)
+          const isListed = replayed._tag === "Impossible" && known.includes(`\`${what}`)
           if (replayed._tag !== "Same" && !isListed) lines.push(`${name}: ${JSON.stringify(replayed)}`)
         }
       }
       assert.isEmpty(lines, lines.join("\n"))
+      process.stdout.write(`Plans of the gateway's tests: ${JSON.stringify(Object.fromEntries(counts))}\n`)
+      // Of a file its bytes do not count, but what it is.
+      for (const recording of withFiles.slice(0, 1)) {
+        const messages = recording.messages.map((message) => ({
+          ...message,
+          parts: message.parts.map((part) => (part.type === "file" ? { ...part, name: "other" } : part))
+        }))
+        assert.deepInclude(await replay({ ...recording, messages }), { _tag: "Different", what: "task.artifact" })
+      }
     }
   )
 
