@@ -211,6 +211,13 @@ export class RecordedCallers {
     return this.#acts.some(({ isAbort, place }) => isAbort && place <= this.#comparison.came.length)
   }
 
+  /** Whether somebody aborts the plan in front of its next step. */
+  get abortsBeforeStep(): boolean {
+    const { came, expected } = this.#comparison
+    const isNext = (place: number) => expected.slice(came.length, place).every(({ event }) => event !== "step")
+    return this.#acts.some(({ isAbort, place }) => isAbort && place < expected.length && isNext(place))
+  }
+
   /** Aborts the plan, if it was aborted here: before it does anything else. */
   get abort(): Effect.Effect<void> {
     const due = this.#acts.filter(

@@ -1,5 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
@@ -7,9 +7,10 @@ import { pageOf, toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { type EffectClaim, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Deferred, Effect, Layer, Option } from "effect"
+import { Clock, Context, Deferred, Effect, Layer, Option } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { RecordedCallers } from "./RecordedCallers.ts"
+import { isEnding } from "./RecordedEnd.ts"
 import { refusing } from "./RecordedFiles.ts"
 import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
@@ -26,6 +27,11 @@ const whole: Segment = {
   endsOnly: false
 }
 
+/** A plan waits for 30 s. */
+const awayFor = 31_000
+
+const noLimits = { tokens: Infinity, tool_calls: Infinity }
+
 const messagesIn = (changes: PlanCommit["changes"]): number =>
   changes.filter(({ _tag }) => _tag === "MessageAppended").length
 
@@ -37,6 +43,8 @@ export class ReplayedPlan {
   #looks = 0
   #seq = 0
   #messages = 0
+  /** In milliseconds of the clock: until then the store is away. */
+  #awayUntil: number | undefined
   #segment: Segment
   #left = Deferred.makeUnsafe<void>()
   /** Whether the next process may take the plan over. */
@@ -82,6 +90,19 @@ export class ReplayedPlan {
     if (this.#comparison.came.length >= to && this.#messages >= messages) Deferred.doneUnsafe(this.#left, Effect.void)
   }
 
+  /** Fails for so long that the plan fails, if its store was away as it was about to store what stands in front of its end. */
+  #unlessAway({ events }: PlanCommit): Effect.Effect<void, StorageError> {
+    const { came, expected } = this.#comparison
+    const count = events.filter(isComparable).reduce((sum, row) => sum + row.count, 0)
+    const end = expected.findLastIndex((frame) => !isEnding(frame)) + 1
+    if (this.#recording.plan.error?.code !== "storage" || count === 0 || came.length + count < end) return Effect.void
+    return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      this.#awayUntil ??= now + awayFor
+      const reason = new Unavailable({ cause: "It was away" })
+      return now < this.#awayUntil ? Effect.fail(new StorageError({ reason })) : Effect.void
+    })
+  }
+
   /** Whether this process has not stored that before it was gone. */
   #isBeyond({ changes, events }: PlanCommit): boolean {
     const { messages, to } = this.#segment
@@ -114,7 +135,9 @@ export class ReplayedPlan {
   /** What its caller may use up, when the plan looks next: of the last look there is no record where the plan ended meanwhile. Numbers without an end are null in the record. */
   get budget(): DailyBudget | undefined {
     const { allowances } = this.#recording
-    const { budget } = allowances[this.#looks] ?? allowances.at(-1) ?? {}
+    // It may have been aborted as it looked for the first time.
+    const first = this.callers?.abortsBeforeStep === true ? { budget: noLimits } : {}
+    const { budget } = allowances[this.#looks] ?? allowances.at(-1) ?? first
     return (
       budget &&
       written<DailyBudget>(
@@ -189,6 +212,7 @@ export class ReplayedPlan {
         Effect.gen({ self: this }, function* () {
           const own = batch.find(({ plan_id }) => plan_id === this.#id)
           if (own !== undefined && this.#isBeyond(own)) return yield* Effect.never
+          if (own !== undefined) yield* this.#unlessAway(own)
           if (own?.inbox?.closes === true && this.callers !== undefined) {
             const count = own.events.reduce((sum, row) => sum + row.count, 0)
             // They were heard before this was stored: now it is not, and the plan hears them.

@@ -59,7 +59,6 @@ const obstacleOf = ({
   const [begin] = begins
   const end = frames.findLast(({ event }) => event === "final" || event === "error")
   if (plan.request === null) return "its request was not stored"
-  if (plan.error?.code === "storage") return "its store was away, and when is not on record"
   if (end === undefined) return "it is not over"
   if (begin === undefined) {
     const hasBegun = frames.some(({ event }) => event === "plan")
@@ -94,6 +93,7 @@ const differsIn = (part: "messages" | "tools", { came, recorded, what }: Differe
 /** What the record does not have that the plan may have depended on where it differs so. */
 const lackIn = (recording: PlanRecording, difference: Difference): string | undefined => {
   const { calls, messages, plan } = recording
+  if (plan.error?.code === "storage") return "its store was away, and when is not on record"
   const hasTold = recording.sources.some(({ sources }) => sources["client"] !== undefined)
   if (!hasTold && calls.some(({ kind }) => kind === "client") && differsIn("tools", difference)) {
     return "its client has given other tools with a result, and this version kept none"
@@ -200,6 +200,7 @@ const run = Effect.fnUntraced(function* (
       const before = comparison.came.length
       yield* Stream.runDrain((yield* streams.read(caller, plan_id, 0)).frames)
       if (comparison.came.length > before) inVain = 0
+      else if (!comparison.isOver) yield* Effect.sleep("1 second")
     }
     if (!comparison.isOver) comparison.differ("nothing more", nextOf(comparison), null)
   })
