@@ -10,6 +10,7 @@ import * as QuestionFiles from "@bowline/runtime/unstable/file/QuestionFiles"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import * as Forks from "@bowline/runtime/unstable/plan/Forks"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
@@ -65,6 +66,7 @@ export const layer = HttpApiBuilder.group(
     const readRequest = readSentJson(AskBody, maxBody)
     const readFork = readSentJson(GivenFork, maxBody)
     const makeFork = yield* Forks.make
+    const files = yield* FileStore
     const { takeQuestion } = yield* QuestionFiles.make
     /** The request as plans have it: its files are stored, and nothing else has their bytes from here on. */
     const withFiles = Effect.fnUntraced(function* (caller: CallerName, value: AskBody, sent: unknown) {
@@ -93,7 +95,7 @@ export const layer = HttpApiBuilder.group(
       const { sent, value } = yield* readFork(request)
       const { question, ...wanted } = value
       const whole = question === undefined ? undefined : yield* takeQuestion(caller, question)
-      const forked = yield* makeFork(caller, plan, { ...wanted, whole })
+      const forked = yield* makeFork(caller, plan, { ...wanted, files, whole })
       const key = headers["idempotency-key"]
       const reading = yield* streams
         .start({

@@ -3,7 +3,9 @@ import { BowlineError } from "@bowline/client"
 import { createBowline } from "@bowline/client/files"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Redacted, Schedule } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { randomInt } from "node:crypto"
 import { request as nodeRequest } from "node:http"
 import { send, start, startOn, stores } from "./RunningGateway.ts"
@@ -205,11 +207,20 @@ describe("files", () => {
 
   it.live("leave nothing when their upload is cut, and a body without a length is bounded, too", () =>
     Effect.gen(function* () {
+      const settings = yield* stores.postgres
       const { url } = yield* start(() => [say("?")], {
         ...callers,
+        ...settings,
         BOWLINE_MAX_FILE: "600000",
         BOWLINE_FILES_CALLER_QUOTA: "600000"
       })
+      const sql = yield* PgClient.makeClient({ url: Redacted.make(settings.DATABASE_URL) }).pipe(
+        Effect.provide(Reactivity.layer)
+      )
+      const left = Effect.orDie(
+        sql<{ readonly id: string }>`select id from files union select file_id from file_chunks`
+      )
+      const begun = new Set<string>()
       const cut = (headers: Readonly<Record<string, string>>, offset: number) =>
         Effect.callback<void>((resume) => {
           const request = nodeRequest(`${url}/files`, { method: "POST", headers: { ...by("ann"), ...headers } })
@@ -217,11 +228,31 @@ describe("files", () => {
           request.write(Buffer.alloc(offset, 0xfe), () => request.destroy())
           request.on("close", () => resume(Effect.void))
         })
+      /** Leaves when a chunk of it is stored. */
+      const leave = Effect.gen(function* () {
+        const request = nodeRequest(`${url}/files`, {
+          method: "POST",
+          headers: { ...by("ann"), "content-length": "600000" }
+        })
+        request.on("error", () => {})
+        request.write(Buffer.alloc(randomInt(262_144, 600_000), 0xfe))
+        const rows = yield* Effect.repeat(left, {
+          until: (rows) => rows.length > 0,
+          schedule: Schedule.spaced("5 millis")
+        })
+        for (const { id } of rows) begun.add(id)
+        request.destroy()
+        yield* Effect.repeat(left, { until: (rows) => rows.length === 0, schedule: Schedule.spaced("5 millis") })
+      })
       for (const at of [1, 262_143, 262_144, 262_145]) yield* cut({ "content-length": "600000" }, at)
       for (let times = 0; times < 8; times++) {
         const headers = times % 2 === 0 ? { "content-length": "600000" } : { "transfer-encoding": "chunked" }
         yield* cut(headers, randomInt(1, 600_000))
       }
+      // No row and no chunk is left, long before the sweeper comes.
+      yield* Effect.repeat(left, { until: (rows) => rows.length === 0, schedule: Schedule.spaced("5 millis") })
+      for (let times = 0; times < 3; times++) yield* leave
+      assert.strictEqual(begun.size, 3)
       assert.deepStrictEqual((yield* send(`${url}/files`, { headers: by("ann") })).body["files"], [])
       // The quota has room for one such file: nothing that was cut counts.
       const whole = upload(url, Buffer.alloc(600_000, 0xfd))

@@ -106,6 +106,15 @@ describe("the files of a question", () => {
         const gone = { type: "text", text: "[diagram.png, deleted]" }
         assert.deepStrictEqual(first?.parts.slice(0, 2), [parts[0], gone])
         assert.include(JSON.stringify(first?.parts[2]), '"name":"rope.pdf"')
+
+        // A fork of the plan asks what is left of its question.
+        const forked = yield* post(`${url}/plans/${String(body["plan_id"])}/fork`, {}, ann)
+        assert.deepStrictEqual([forked.status, forked.body["state"]], [200, "completed"], JSON.stringify(forked.body))
+        const askedAgain = yield* lastAsked(gateway)
+        assert.include(askedAgain, "[diagram.png, deleted]")
+        assert.include(askedAgain, paper.toString("base64"))
+        const { body: fork } = yield* send(`${url}/plans/${String(forked.body["plan_id"])}`, { headers: ann })
+        assert.match(String(fork["question"]), /^What is this\?\n\n\[diagram\.png, deleted\]\n\n\[file rope\.pdf/)
       })
     )
   }

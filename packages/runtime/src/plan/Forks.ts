@@ -4,18 +4,23 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest, type NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { deletedPart, type QuestionPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import type { GivenFork } from "@bowline/domain/unstable/plan/Fork"
 import { Effect, Option, Result, Struct } from "effect"
 import { callsIn } from "../planner/RecordedTools.ts"
 import { all, allRows, recordsOf } from "../record/PlanExport.ts"
+import type { FileStore } from "../store/FileStore.ts"
 import { PlanStore, questionId, type Recorded } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import type { WholeQuestion } from "../file/QuestionFiles.ts"
 import type { ToldMessage } from "./StoredPlan.ts"
 
-/** How a plan is run again, with a question that is taken in. */
-export type WantedFork = Omit<GivenFork, "question"> & { readonly whole?: WholeQuestion | undefined }
+/** How a plan is run again, with a question that is taken in. Where nobody has `files`, those of its own question have to be there. */
+export type WantedFork = Omit<GivenFork, "question"> & {
+  readonly whole?: WholeQuestion | undefined
+  readonly files?: FileStore["Service"]
+}
 
 /** What a fork asks, and what its session begins with. */
 export interface ForkedRequest {
@@ -122,6 +127,25 @@ const requestOf = Effect.fnUntraced(function* (
     : refuse("tools", "A secret of its agents or MCP servers is gone since the plan ended. Expected recorded")
 })
 
+/** The question of the plan, with a line in the place of each file that was deleted since. */
+const questionOf = Effect.fnUntraced(function* (
+  files: FileStore["Service"],
+  caller: CallerName,
+  { question, question_parts: asked }: PlanRequest
+): Effect.fn.Return<WholeQuestion, StorageError> {
+  if (asked === undefined) return { question }
+  const parts = yield* Effect.forEach(asked, (part): Effect.Effect<QuestionPart, StorageError> =>
+    part.type === "text"
+      ? Effect.succeed(part)
+      : files.find(caller, part.file_id).pipe(
+          Effect.as(part),
+          Effect.catchTag("NotFound", () => Effect.succeed(deletedPart(part.name)))
+        )
+  )
+  const hasFiles = parts.some(({ type }) => type === "file")
+  return { question: textOf(parts), ...(hasFiles && { question_parts: parts }) }
+})
+
 /** Makes requests for plans that go on from a step of another plan of the caller. */
 export const make = Effect.gen(function* () {
   const store = yield* PlanStore
@@ -129,7 +153,7 @@ export const make = Effect.gen(function* () {
   return Effect.fnUntraced(function* (
     caller: CallerName,
     id: PlanId,
-    { instructions, model, preferences, preset, step: given, tools = "recorded", whole }: WantedFork
+    { files, instructions, model, preferences, preset, step: given, tools = "recorded", whole }: WantedFork
   ): Effect.fn.Return<ForkedRequest, InvalidRequest | NotFound | StorageError> {
     const plan = yield* store.get(caller, id)
     const steps = Math.max(plan.steps, 1)
@@ -139,7 +163,8 @@ export const make = Effect.gen(function* () {
     const { before, frames, own, summary } = yield* readHistory(store, sessions, plan)
     if (own.length === 0 && step > 1) return yield* refuse("step", "Expected 1: the plan's own messages are reverted")
     const [, ...rest] = upTo(plan, own, step, frames)
-    const wanted: WholeQuestion = whole ?? Struct.pick(was, ["question", "question_parts"])
+    const wanted: WholeQuestion =
+      whole ?? (files ? yield* questionOf(files, caller, was) : Struct.pick(was, ["question", "question_parts"]))
     const { question: text, question_parts } = wanted
     const parts = question_parts ?? [{ type: "text" as const, text }]
     const again: ToldMessage = { role: "user", parts, isQuestion: true }

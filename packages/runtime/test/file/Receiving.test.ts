@@ -157,6 +157,14 @@ describe("a file that comes", () => {
       assert.strictEqual(written, 0)
     }
     assert.strictEqual(typeOf("", SampleFile.png(8_000, 8_000)), "image/png")
+    // Decoded, it would have 1 GB and more: nobody decodes it.
+    const frame = Buffer.from("2c00000000401f401f000202440100", "hex")
+    const bomb = Buffer.concat([
+      SampleFile.gif(8_000, 8_000).subarray(0, -1),
+      ...Array.from({ length: 20 }, () => frame),
+      text(";")
+    ])
+    assert.deepInclude(receive("", bomb).facts, { media_type: "image/gif", width: 8_000, height: 8_000 })
     const { written } = receive("image/jpeg", Buffer.concat([SampleFile.png(1, 1), Buffer.alloc(600_000)]))
     assert.strictEqual(written, 0)
   })
