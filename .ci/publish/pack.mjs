@@ -12,7 +12,10 @@ import { packages } from "./workspace.mjs"
 /** Where the tarballs are. */
 export const packed = join(root, ".bowline", "packed")
 
-/** Zopfli makes a tarball 4 % smaller than zlib does, and takes a second for each MB: that of the gateway, which has pages and pictures, is not worth it. */
+/** Bytes of a tarball. That of the gateway, which has the console and the documentation, may have 3 MB. */
+export const limit = 500_000
+
+/** Zopfli makes a tarball 4 % smaller than zlib does, and takes a second for each MB. It is for the tarballs that are too large without it, except that of the gateway. */
 const slow = 8_000_000
 
 /** A module's name without its folder and its endings: its source, what was built of it, its declarations and its maps have the same. */
@@ -32,10 +35,9 @@ const reorder = async (path) => {
   for (const { header, content } of entries) ordered.entry(header, content)
   ordered.finalize()
   const content = await buffer(ordered)
-  writeFileSync(
-    path,
-    content.length > slow ? gzipSync(content, { level: 9 }) : await zopfli.gzipAsync(content, { numiterations: 1 })
-  )
+  const quick = gzipSync(content, { level: 9 })
+  const isEnough = quick.length <= limit || content.length > slow
+  writeFileSync(path, isEnough ? quick : await zopfli.gzipAsync(content, { numiterations: 1 }))
 }
 
 /** Builds the packages and packs them. Returns what went wrong, if anything did. */

@@ -6,7 +6,7 @@ import { isBuiltin } from "node:module"
 import { extract } from "tar-stream"
 import { parseSync } from "vite"
 import { root } from "../setup.mjs"
-import { packed } from "./pack.mjs"
+import { limit, packed } from "./pack.mjs"
 
 const filesIn = async (content) => {
   const files = new Map()
@@ -26,9 +26,8 @@ export const readTarballs = () =>
     })
   )
 
-/** Bytes. The gateway has the console and the documentation. */
+/** Those that are larger, in bytes. */
 const limits = { "@bowline/gateway": 3_000_000 }
-const limit = 500_000
 
 const needed = ["README.md", "LICENSE", "CHANGELOG.md", "llms.txt"]
 
