@@ -8,7 +8,10 @@ import { simulate } from "../../src/simulation/Simulation.ts"
 const folder = new URL("former/", import.meta.url)
 
 /** Why plans of the simulation cannot be run again. */
-const reasons = ["its store was away, and when is not on record"]
+const reasons = [
+  "its store was away, and when is not on record",
+  "its summary names tasks of earlier plans, whose ids at their peers are not in the record"
+]
 
 /** Those that are not the same, a line each. Counts why others cannot be run again. */
 const differing = async (
