@@ -235,6 +235,17 @@ export class RecordedCallers {
     )
   }
 
+  /** Says the texts that were said to a plan that was woken, before a process had it. */
+  get textsOnWaking(): Effect.Effect<void> {
+    const { came, expected } = this.#comparison
+    const woken = came.length
+    const isWoken = this.#acts.some(({ isDone, place }) => isDone && place === woken)
+    if (expected[woken]?.event !== "woken" || !isWoken) return Effect.void
+    const behind = expected.findIndex(({ event }, index) => index > woken && event !== "inbox.accepted")
+    const acts = this.#acts.filter(({ isText, place }) => isText && place > woken && place < behind)
+    return Effect.forEach(acts, (act) => this.#do(act), { discard: true })
+  }
+
   #do(act: Act): Effect.Effect<void> {
     return Effect.suspend(() => {
       if (act.isDone) return Effect.void

@@ -233,7 +233,8 @@ export class ReplayedPlan {
         Effect.suspend(() => {
           if (!this.mayTake) return Effect.succeed([])
           const deaths = this.#segment.endsOnly ? Infinity : 0
-          return Effect.map(store.takeOver(...asked), (taken) => taken.map((abandoned) => ({ ...abandoned, deaths })))
+          const taken = Effect.map(store.takeOver(...asked), (plans) => plans.map((plan) => ({ ...plan, deaths })))
+          return Effect.andThen(this.callers?.textsOnWaking ?? Effect.void, taken)
         }),
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
