@@ -165,10 +165,14 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
     const given = attempt.parts.filter(
       (part) => !isLost || typeof part === "number" || (part._tag !== "Finished" && part._tag !== "ToolCall")
     )
+    // What it had reported by then was reported before it was interrupted.
+    const isCut =
+      attempt.failure === undefined &&
+      attempt.parts.every((part) => typeof part === "number" || part._tag !== "Finished")
     const pieces = given.map((part): Stream.Stream<ProviderPart> => {
       if (typeof part !== "number") {
         const isLate = part._tag === "Finished" || part._tag === "ToolCall" || part._tag === "UsageReported"
-        const wait = isLate && attempt.step > 0 ? comparison.before(own[shown] ?? end) : Effect.void
+        const wait = isLate && attempt.step > 0 ? comparison.before(own[shown] ?? (isCut ? behind : end)) : Effect.void
         return Stream.fromEffect(Effect.as(wait, part))
       }
       const indexes = own.slice(shown, (shown += part))

@@ -11,7 +11,7 @@ const first = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009, 2125, 2205]
  */
 const next = [
   2099, 2244, 2448, 5024, 5031, 7063, 7073, 7217, 20_357, 20_365, 20_424, 20_547, 20_572, 20_579, 20_591, 20_599,
-  20_774, 20_961
+  20_774, 20_961, 21_158, 21_428
 ]
 
-export const found: ReadonlyArray<number> = [...first, ...next]
+export const found: ReadonlyArray<number> = [...next, ...first]
