@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schedule } from "effect"
 import { decodeJwt } from "jose"
 import { join } from "node:path"
+import { gunzipSync } from "node:zlib"
 import { bowline } from "../cli/Bowline.ts"
 import { folderOf, problems } from "../config/file/ConfigFolder.ts"
 import { clients, readOut } from "../edge/a2a/Clients.ts"
@@ -133,6 +134,12 @@ describe("an account", () => {
       const [waited] = payloads(events.text, "waiting") as ReadonlyArray<Readonly<Record<string, unknown>>>
       assert.deepInclude(waited, { kind: "account", tool: "rigger_pay" })
       assert.match(String(waited?.["url"]), /\/accounts\/connect\?link=/)
+      const exported = yield* Effect.promise(async () => {
+        const response = await fetch(`${one.url}/plans/${String(body["plan_id"])}/export`, { headers: ann })
+        return gunzipSync(await response.arrayBuffer()).toString()
+      })
+      assert.include(exported, '/accounts/connect"')
+      assert.notInclude(exported, "?link=")
 
       // A token of 30 s is renewed for each call. The provider would drop a grant of which it sees a token twice.
       const plans = yield* Effect.all(

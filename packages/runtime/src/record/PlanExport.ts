@@ -7,7 +7,7 @@ import type { StoredFile } from "@bowline/domain/unstable/file/StoredFile"
 import type { Message, MessageId } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Predicate, Schema, Struct } from "effect"
-import { type EventRow, toFrames } from "../store/EventRow.ts"
+import { type EventRow, type PlanFrame, toFrames } from "../store/EventRow.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import type { PlanStore, Recorded, RecordedCall } from "../store/PlanStore.ts"
@@ -138,6 +138,15 @@ const messagesOf = Effect.fnUntraced(function* (
   return whole.filter((message) => message.plan_id === plan_id || before.has(message.message_id))
 })
 
+/** The link by which a caller connects an account has a secret: whoever gets the export is not let in by it. */
+const withoutLink = ({ event, payload }: PlanFrame): object => {
+  const data = decodeData(payload)
+  const { kind, url } = data
+  return event === "waiting" && kind === "account" && Predicate.isString(url)
+    ? { ...data, url: url.replace(/\?.*$/s, "") }
+    : data
+}
+
 /** All that is on record of a plan, line by line. Fails with `EventsExpired` where its events are kept no longer. */
 export const linesOf = Effect.fnUntraced(function* (
   { inboxes, sessions, store }: Stores,
@@ -167,13 +176,10 @@ export const linesOf = Effect.fnUntraced(function* (
     ...messages.map((message): Line => ({ type: "message", ...message })),
     ...recorded.flatMap(({ records, row }): ReadonlyArray<Line> => [
       ...records,
-      ...toFrames(row).map(({ at, event, payload, seq }): Line => ({
-        type: "frame",
-        id: seq,
-        event,
-        at,
-        data: decodeData(payload)
-      }))
+      ...toFrames(row).map((frame): Line => {
+        const { at, event, seq } = frame
+        return { type: "frame", id: seq, event, at, data: withoutLink(frame) }
+      })
     ]),
     // The frame of its start has what it was called with.
     ...calls.map((call): Line => ({ type: "call", ...Struct.omit(call, ["input"]) })),
