@@ -99,7 +99,7 @@ export const runTests = async (args) => {
     ...environment(),
     ...(isBundled ? { BOWLINE_TEST_BUNDLE: bundle } : {}),
     // The tests of the test kit run these plans again.
-    BOWLINE_SAMPLE_RECORDS: folder
+    BOWLINE_TEST_RECORDS_SAMPLE: folder
   }
   const report = join(folder, "report.json")
   try {

@@ -8,8 +8,8 @@ import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { expect } from "vitest"
 
-const all = process.env["BOWLINE_KEEP_RECORDS"]
-const some = process.env["BOWLINE_SAMPLE_RECORDS"]
+const all = process.env["BOWLINE_TEST_RECORDS"]
+const some = process.env["BOWLINE_TEST_RECORDS_SAMPLE"]
 
 /** The tests of a sample: with files, accounts, permissions, effects of other plans, blocked credentials, withdrawn texts, answers with a schema. */
 const sampled =
@@ -31,7 +31,7 @@ export const keep = Effect.fnUntraced(function* (folder: string) {
   }
 })
 
-/** Keeps them when the scope ends: with `BOWLINE_KEEP_RECORDS` in that folder, and some of them with `BOWLINE_SAMPLE_RECORDS`. */
+/** Keeps them when the scope ends: with `BOWLINE_TEST_RECORDS` in that folder, and some of them with `BOWLINE_TEST_RECORDS_SAMPLE`. */
 export const whenOver = <E, R>(keeps: (folder: string) => Effect.Effect<void, E, R>) =>
   Effect.suspend(() => {
     const folder = wanted()

@@ -34,7 +34,7 @@ const first = Number(process.env["BOWLINE_SEED"] ?? 1)
 const seeds = given === undefined ? chosen : Array.from({ length: Number(given) }, (_, index) => first + index)
 
 /** Where tests of the gateway have kept what is on record of their plans: of some in `npm test`. */
-const kept = process.env["BOWLINE_KEEP_RECORDS"] ?? process.env["BOWLINE_SAMPLE_RECORDS"]
+const kept = process.env["BOWLINE_TEST_RECORDS"] ?? process.env["BOWLINE_TEST_RECORDS_SAMPLE"]
 const reference = new URL("../../../../docs/reference/record.md", import.meta.url)
 
 const isOfFile = ({ data, event }: PlanRecording["frames"][number]): boolean =>
