@@ -64,6 +64,8 @@ export class KnownCallers extends Context.Service<
     readonly find: (credential: Redacted.Redacted) => Effect.Effect<Option.Option<KnownCaller>, StorageError | Refused>
     /** The caller of a key that an admin has made, by its digest in the store. */
     readonly ofIssued: (digest: string) => Effect.Effect<Option.Option<KnownCaller>, StorageError>
+    /** Looks all keys up again, on this replica: one was revoked. Its own notice may come later than the next request. */
+    readonly forget: Effect.Effect<void>
   }
 >()("@bowline/gateway/http/KnownCallers") {
   static readonly layer = Layer.effect(
@@ -93,8 +95,9 @@ export class KnownCallers extends Context.Service<
         timeToLive: (exit) => (Exit.isSuccess(exit) && Option.isSome(exit.value) ? keptFor : Duration.zero)
       })
       const context = yield* Effect.context()
-      const forget = () => Effect.runSyncWith(context)(Cache.invalidateAll(cache))
-      yield* notices.subscribe(({ _tag }) => (_tag === "KeysChanged" ? forget() : undefined))
+      const forget = Cache.invalidateAll(cache)
+      const forgetNow = () => Effect.runSyncWith(context)(forget)
+      yield* notices.subscribe(({ _tag }) => (_tag === "KeysChanged" ? forgetNow() : undefined))
 
       const ofIssued = Effect.fnUntraced(function* (digest: string) {
         const found = yield* Cache.get(cache, digest)
@@ -116,7 +119,7 @@ export class KnownCallers extends Context.Service<
         yield* arrived(token)
         return Option.some({ ...known, token, asker: groups.length === 0 ? {} : { groups } })
       })
-      return { isOpen: configured.length === 0 && issuers.length === 0, configured, find, ofIssued }
+      return { isOpen: configured.length === 0 && issuers.length === 0, configured, find, ofIssued, forget }
     })
   )
 }

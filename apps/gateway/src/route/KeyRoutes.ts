@@ -17,7 +17,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { duration } from "../config/setting/SettingText.ts"
 import { onlyAdmins } from "../http/BearerAuthorization.ts"
-import { keptFor, newKey, storedDigest } from "../http/KnownCallers.ts"
+import { keptFor, KnownCallers, newKey, storedDigest } from "../http/KnownCallers.ts"
 import { answer } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
 
@@ -51,6 +51,7 @@ export const layer = HttpApiBuilder.group(
     const { callerKeys, maxBody } = yield* GatewayConfig
     const store = yield* KeyStore
     const notices = yield* Notices
+    const callers = yield* KnownCallers
     const plans = yield* Plans
     const uuid = yield* UuidGenerator
     const admitted = yield* onlyAdmins
@@ -108,6 +109,7 @@ export const layer = HttpApiBuilder.group(
           const found = isKeyId(id) ? yield* store.revoke(id) : Option.none()
           if (Option.isNone(found)) return yield* new NotFound({ what: "key" })
           const { key_id, name } = found.value
+          yield* callers.forget
           // A notice that is lost delays others by what they keep keys for.
           yield* Effect.ignore(notices.publish([{ _tag: "KeysChanged" }]), { log: "Warn", message: "storage_failed" })
           yield* Effect.annotateLogs(Effect.logInfo("key_revoked"), { key_id, key_name: name })
