@@ -325,8 +325,9 @@ export const begin = Effect.fnUntraced(function* (
     withheld,
     refreshTools: Effect.flatMap(refresh, (news) => {
       if (declared.takeNews() || news !== undefined) prompt.reframe()
-      if (news !== undefined) journal.append([], news)
-      return recordSources(parts, run, heard)
+      // What a server has told is stored with what the caller is told of it.
+      const recorded = recordSources(parts, run, heard)
+      return news === undefined ? recorded : Effect.map(recorded, () => journal.append([], news))
     }),
     readNames: (text) => declared.readNames(text),
     prompt,

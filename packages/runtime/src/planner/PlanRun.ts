@@ -115,9 +115,7 @@ export class PlanRun {
     for (const { decision, tool } of resumed.waits.values()) {
       if (decision?.entry.remember !== undefined) this.approvedTools.add(tool)
     }
-    this.tasks.inherit(resumed.tasks)
-    // The plan may end before it comes to those that have not started.
-    this.tasks.expect(resumed.unanswered)
+    this.tasks.inherit(resumed.tasks, resumed.unanswered)
   }
 
   /** The models that may still be asked, the one in use first. */

@@ -97,8 +97,10 @@ export class PlanTasks {
     this.#measureCall = measureCall
   }
 
-  /** Takes over the tasks that another process started. */
-  inherit(tasks: ReadonlyArray<StoredTask>): void {
+  /** Takes over the tasks that another process started, and what the history owes: the plan may end before it comes to those that have not started. */
+  inherit(tasks: ReadonlyArray<StoredTask>, unanswered: ReadonlyArray<TaskId>): void {
+    // First: so they end in the same order in whichever process.
+    this.expect(unanswered)
     for (const { task_id, started_at, state, ...task } of tasks) {
       const isInherited = state === "running"
       const isIdempotent = task.remote_task_id === null

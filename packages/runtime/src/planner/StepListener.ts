@@ -95,13 +95,13 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
     },
     retrying: Effect.fnUntraced(function* (retry) {
       const { attempt, model, error, next } = retry
+      const isShown = state.shown.delete(attempt)
       useModel(run, next.model)
-      if (state.shown.delete(attempt)) {
-        journal.emit({ event: "text.retract", data: { step, attempt } })
-        yield* ProviderMetrics.retracted(Target.asked(model), error.type)
-      }
+      // Stored with the retry: where the process dies, readers have seen both, or neither.
+      if (isShown) journal.defer([], [{ event: "text.retract", data: { step, attempt } }])
       state.retractText()
       tellRetry(run, retry)
+      if (isShown) yield* ProviderMetrics.retracted(Target.asked(model), error.type)
     }),
     shorten: Effect.tap(shorten, (isShorter) =>
       Effect.sync(() => {

@@ -6,7 +6,7 @@ import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstab
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Logger, Option, Redacted, Scope, Stream } from "effect"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
-import { PlanStore } from "../../src/store/PlanStore.ts"
+import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { SecretKey } from "../../src/store/SecretKey.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
@@ -51,14 +51,21 @@ describe("a plan whose process has died", () => {
   it.effect("leaves its session the text that readers were still shown, and none that was retracted", () =>
     Effect.gen(function* () {
       let asked = 0
-      const half = [say("taken back"), errorChunk({ message: "boom", code: 500 })]
+      const half = [say("taken back"), wait("1 second"), errorChunk({ message: "boom", code: 500 })]
       const script: Script = () => (asked++ === 0 ? half : [say("half"), stall])
       const config = { resume: false }
-      const first = yield* mortal({ script, config })
+      const told: Array<string> = []
+      const dies = (batch: ReadonlyArray<PlanCommit>) => {
+        told.push(...batch.map(({ events }) => events.map(({ event }) => event).join()))
+        return undefined
+      }
+      const first = yield* mortal({ script, config, dies })
       const second = yield* mortal({ script, config })
       const { plan_id, session_id } = yield* post({ question: "?", session_id: "s", ...stays }).pipe(first.on)
       yield* pass("10 seconds", "100 millis")
       first.kill()
+      // No process dies between the two.
+      assert.include(told, "text.retract,retry", told.join("; "))
       const events = yield* replayed(second, plan_id)
       assert.deepStrictEqual(names(events), [
         "session",

@@ -8,6 +8,7 @@ import { Journal } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
 
 const task_id = TaskId.make("2".repeat(36))
+const other = TaskId.make("4".repeat(36))
 const agent = { agent_did: null, agent_did_source: null }
 
 /** The calls of a plan whose writer has nothing else to do: it takes at once what is appended. */
@@ -40,7 +41,7 @@ const make = Effect.map(Effect.scope, (scope) => {
       0
     )
   const finish = (state: TaskState) => tasks.finish(task_id, { state, result: "" }, "", 1)
-  return { commits, start, finish }
+  return { commits, start, finish, tasks }
 })
 
 describe("a call", () => {
@@ -60,6 +61,30 @@ describe("a call", () => {
       assert.deepStrictEqual(commits, [["TaskStarted"]])
       finish("completed")
       assert.deepStrictEqual(commits.slice(1), [["TaskFinished", "MessageAppended"]])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("that is open ends with its plan in the order of the answer, in the next process as in its own", () =>
+    Effect.gen(function* () {
+      const { tasks } = yield* make
+      const stored = {
+        tool: "pay",
+        kind: "local",
+        agent: null,
+        endpoint: null,
+        skill: null,
+        state: "running",
+        started_at: "2026-01-02T03:04:05.678Z",
+        remote_task_id: null,
+        remote_context_id: null
+      } as const
+      const started = [other, task_id].map((task_id) => ({ ...stored, task_id }))
+      tasks.inherit(started, [task_id, other])
+      const { events } = tasks.finishAll({ state: "interrupted", result: "" }, 1)
+      assert.deepStrictEqual(
+        events.map(({ data }) => "task_id" in data && data.task_id),
+        [task_id, other]
+      )
     }).pipe(Effect.scoped)
   )
 })

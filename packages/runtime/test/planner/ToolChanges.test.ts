@@ -8,6 +8,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Stream } from "effect"
 import { McpClient } from "../../src/remote/McpClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { recordsOf } from "../../src/record/PlanExport.ts"
+import { PlanStore } from "../../src/store/PlanStore.ts"
 import * as Weather from "./Weather.ts"
 
 const run = Effect.fnUntraced(function* (fields: object = {}, preferences: object = {}) {
@@ -26,7 +28,7 @@ const begin = Effect.fnUntraced(function* (fields: object = {}, preferences: obj
     yield* plans.decide({ caller: anonymous, isAdmin: false }, { plan_id, task_id }, { decision })
     yield* pass("100 millis")
   })
-  return { decide, events: () => seen(items), reader }
+  return { decide, events: () => seen(items), plan_id, reader }
 })
 
 const whys = (events: ReturnType<typeof seen>) => all(events, "approval.requested").map(({ why }) => why)
@@ -83,9 +85,13 @@ describe("a server that changes its tools in the middle of a plan", () => {
       if (state.calls.length === 1) change(Weather.toolNamed("sky", "Pay first"))
     }
     return Effect.gen(function* () {
-      const { decide, events, reader } = yield* begin()
+      const { decide, events, plan_id, reader } = yield* begin()
       const { task_id, why } = single(events(), "approval.requested")
       assert.strictEqual(why, "description_changed")
+      // Where the process dies, it is on record what the server has told.
+      const rows = yield* (yield* PlanStore).events(plan_id, 0, 100)
+      const notice = rows.find(({ event }) => event === "notice")
+      assert.deepStrictEqual(notice && recordsOf(notice).map(({ type }) => type), ["sources"])
       assert.deepStrictEqual(state.calls, ["sky: "])
       yield* decide(task_id, "approve")
       yield* Fiber.join(reader)

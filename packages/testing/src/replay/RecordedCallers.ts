@@ -85,7 +85,7 @@ export class RecordedCallers {
       const task = String(data["task_id"])
       if (event === "inbox.accepted") {
         const entry = entries.find(({ entry_id }) => entry_id === data["entry_id"])
-        const isNow = isUrgent(frames, index)
+        const isNow = isUrgent(frames, index, to)
         const when = isNow ? "now" : "boundary"
         const otherwise = entry?.state === "untaken" ? "reject" : "ask"
         const text = String(data["text"])
@@ -325,12 +325,14 @@ const asks = new Set(["waiting", "approval.requested"])
 /** What comes of a text that interrupts an answer. */
 const ofSteering = new Set(["inbox.accepted", "inbox.taken", "text.retract", "usage"])
 
-/** Whether the text was taken in the middle of a step, at once. Others that were there already are taken with it. */
-const isUrgent = (frames: ReadonlyArray<Frame>, index: number): boolean => {
+/** Whether the text was taken in the middle of a step, at once, by the process that ends at `to`. Others that were there already are taken with it. */
+const isUrgent = (frames: ReadonlyArray<Frame>, index: number, to: number): boolean => {
   const entry = frames[index]?.data["entry_id"]
   const taken = frames.findIndex(({ data, event }) => event === "inbox.taken" && data["entry_id"] === entry)
   const step = frames.findLast(({ event }, at) => at < taken && event === "step")
   if (step === undefined || frames[taken]?.data["step"] !== step.data["step"]) return false
+  // The next process takes what this one has left to it.
+  if (taken >= to && frames.slice(index, to).every(({ event }) => event !== "text.retract")) return false
   const between = frames.slice(index + 1, taken)
   const steers = between.findIndex(({ event }) => event === "text.retract")
   const isLast = between.slice(0, steers < 0 ? undefined : steers).every(({ event }) => event !== "inbox.accepted")

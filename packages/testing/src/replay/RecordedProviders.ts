@@ -19,6 +19,9 @@ const said = new Set(["inbox.accepted", "inbox.moved"])
 const isSaid = ({ data, event }: RecordedFrame): boolean =>
   said.has(event) && (fieldsOf(data)["moved_to"] ?? null) === null
 
+/** What tells that there is an attempt: of one behind a text that has interrupted the one before, nothing else may. */
+const ofAttempt = new Set([...deltas, "step", "retry", "usage"])
+
 /** What is told while an answer comes. */
 const ofAnswer = new Set([...deltas, ...said, "usage"])
 
@@ -64,7 +67,7 @@ const attemptsOf = (
 ): ReadonlyArray<RecordedAttempt> => {
   const attempts = recording.attempts.slice(segment.attempts.from, segment.attempts.to)
   const frames = expected.slice(segment.from, segment.to)
-  const last = frames.findLast(({ event }) => event === "step" || event === "retry" || deltas.has(event))
+  const last = frames.findLast(({ event }) => ofAttempt.has(event))
   const place = last && fieldsOf(last.data)
   const cut = place && { step: Number(place["step"]), attempt: Number(place["attempt"]) }
   const isKnown =
@@ -110,6 +113,7 @@ const poolOf = (
   blocked: PlanRecording["blocked"],
   comparison: Comparison,
   providers: Providers["Service"],
+  abort: number | undefined,
   next: () => RecordedAttempt | undefined
 ): CredentialPool["Service"] => {
   let looks = 0
@@ -134,7 +138,8 @@ const poolOf = (
           : { _tag: "Picked", credential }
       }),
     judge: (_use, reason) => Effect.succeed(reason),
-    failed: () => Effect.void,
+    // A plan that was aborted before it told of a retry was aborted as it stored that.
+    failed: () => Effect.suspend(() => (comparison.came.length >= (abort ?? Infinity) ? Effect.never : Effect.void)),
     succeeded: () => Effect.suspend(() => (isSteered(comparison) ? Effect.never : Effect.void)),
     list: Effect.succeed([]),
     clear: () => Effect.die("Nobody clears a credential")
@@ -231,7 +236,7 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
   const blocked = recording.blocked.slice(segment.blocked.from, segment.blocked.to)
   const pool = Layer.effect(
     CredentialPool,
-    Effect.map(Providers, (providers) => poolOf(blocked, comparison, providers, () => left[0]))
+    Effect.map(Providers, (providers) => poolOf(blocked, comparison, providers, abort, () => left[0]))
   )
   return Layer.provideMerge(pool, Providers.layer(adapters))
 }

@@ -164,6 +164,18 @@ export class ReplayedPlan {
     })
   }
 
+  /** Effects that another plan had as calls were to be made: that one has claimed them here, too. */
+  #claimedThen<Commit extends PlanCommit>(commit: Commit): Commit {
+    const { claims, plan } = this.#recording
+    const changes = commit.changes.map((change) => {
+      if (change._tag !== "EffectClaimed") return change
+      const recorded = this.#comparison.recordedIdOf(change.task_id)
+      const { claim } = claims.find(({ before, task_id }) => before === "call" && task_id === recorded) ?? {}
+      return claim === undefined || claim.plan_id === plan.plan_id ? change : { ...change, task_id: claim.task_id }
+    })
+    return { ...commit, changes }
+  }
+
   /** The model is told when an earlier call was made. */
   readonly #asThen = (claim: EffectClaim): EffectClaim => {
     const recorded = this.#comparison.recordedIdOf(claim.task_id)
@@ -219,7 +231,7 @@ export class ReplayedPlan {
             yield* this.callers.textsBefore(this.#comparison.came.length + count)
           }
           if (own !== undefined && this.#parksTooEarly(own)) return new Map([[own.plan_id, "unread" as const]])
-          const told = yield* store.commit(batch)
+          const told = yield* store.commit(batch.map((one) => (one === own ? this.#claimedThen(one) : one)))
           const how = own && told.get(own.plan_id)
           if (own !== undefined && how !== "refused" && how !== "unread") this.#messages += messagesIn(own.changes)
           yield* this.#take(store)

@@ -7,11 +7,11 @@ const first = [9, 30, 43, 49, 60, 78, 238, 345, 352, 425, 485, 1009, 2125, 2205]
 /**
  * Other plans block credentials, and explain what a provider refuses; texts end a pause between two attempts, and come as an answer is there; plans are aborted before they begin, between two steps, and as soon as an attempt
  * begins. Plans are parked behind a take-over, woken by what nobody takes any more, and taken over as soon as a peer has accepted a task; a peer asks again what it has asked; two waits end apart. A store is away for too long, an answer is repaired, and a server
- * has its former tools again.
+ * has its former tools again, or its process dies as soon as it has told of others. Calls follow effects of other plans, a text is left to the next process, a process dies between a retraction and its retry, and a plan is aborted before its next process has begun.
  */
 const next = [
   2099, 2244, 2448, 5024, 5031, 7063, 7073, 7217, 20_357, 20_365, 20_424, 20_547, 20_572, 20_579, 20_591, 20_599,
-  20_774, 20_961, 21_158, 21_428
+  20_774, 20_961, 21_158, 21_271, 21_428, 21_450, 21_630, 22_193, 22_531, 22_739, 22_808, 22_887, 23_350
 ]
 
 export const found: ReadonlyArray<number> = [...next, ...first]
