@@ -29,6 +29,16 @@ export type { OperatorRules }
 /** The version of the format. Another meaning of a line has another one; new lines and new fields have not. */
 export const schema = 1
 
+/** What is recorded with the rows of a plan. */
+type Recording =
+  | BeginRecord
+  | SourcesRecord
+  | AttemptRecord
+  | AllowanceRecord
+  | ClaimRecord
+  | GivenRecord
+  | BlockedRecord
+
 /**
  * One line of an exported plan, by its `type`. A record stands in front of the frames that were stored with it. Contract: `docs/reference/record.md`.
  */
@@ -37,13 +47,7 @@ export type Line =
   | ({ readonly type: "preferences"; readonly preferences: Recorded["preferences"] } & OfEdge)
   | { readonly type: "text"; readonly digest: string; readonly text: string }
   | ({ readonly type: "message" } & Message)
-  | BeginRecord
-  | SourcesRecord
-  | AttemptRecord
-  | AllowanceRecord
-  | ClaimRecord
-  | GivenRecord
-  | BlockedRecord
+  | Recording
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
   | { readonly type: "entry"; readonly entry: Entry }
@@ -70,15 +74,6 @@ const entriesAtOnce = 200
 const decodeRecord = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Array(Schema.Record(Schema.String, Schema.Json)))
 )
-
-type Recording =
-  | BeginRecord
-  | SourcesRecord
-  | AttemptRecord
-  | AllowanceRecord
-  | ClaimRecord
-  | GivenRecord
-  | BlockedRecord
 
 const recordings = [
   "begin",
