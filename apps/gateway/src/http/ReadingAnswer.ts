@@ -5,8 +5,8 @@ import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRo
 import { PlanFollower, type PlanReading } from "@bowline/runtime/unstable/stream/PlanFollower"
 import { Effect, Fiber, Option, Stream } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { prefersJson, waitFor } from "./JsonAnswer.ts"
-import { count, logFailure, toRefused } from "./Refusals.ts"
+import { prefersJson, resultOf, waitFor } from "./JsonAnswer.ts"
+import { count, logFailure, type Refusal, toRefused } from "./Refusals.ts"
 import * as SseAnswer from "./SseAnswer.ts"
 
 /** How long a caller that waits for one object hears nothing. Proxies give up after 20 s to 60 s without a byte. */
@@ -53,8 +53,18 @@ export const make = Effect.map(Effect.all([Plans, PlanFollower]), ([plans, follo
     return HttpServerResponse.stream(Stream.encodeText(body), { contentType: "application/json", headers })
   })
 
-  return (caller: CallerName, reading: PlanReading, request: HttpServerRequest.HttpServerRequest) =>
+  return <R>(
+    caller: CallerName,
+    starting: Effect.Effect<PlanReading, Refusal, R>,
+    request: HttpServerRequest.HttpServerRequest
+  ) =>
     prefersJson(request.headers.accept)
-      ? waitPatiently(caller, reading)
-      : Effect.succeed(SseAnswer.fromStart(reading, request))
+      ? starting.pipe(
+          Effect.flatMap((reading) => waitPatiently(caller, reading)),
+          // The request has come before, and its plan is over: what it has come to is on its row.
+          Effect.catchTag("EventsExpired", ({ plan_id }) =>
+            Effect.map(plans.get(caller, plan_id), (plan) => HttpServerResponse.jsonUnsafe(resultOf(plan)))
+          )
+        )
+      : Effect.map(starting, (reading) => SseAnswer.fromStart(reading, request))
 })

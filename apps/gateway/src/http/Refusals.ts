@@ -143,7 +143,6 @@ const codes = {
   HopsExceeded: "hops_exceeded",
   SessionBusy: "session_busy",
   ApprovalConflict: "approval_conflict",
-  EventsExpired: "events_expired",
   IdempotencyConflict: "idempotency_conflict",
   NameTaken: "name_taken",
   TooManySchedules: "too_many_schedules",
@@ -170,6 +169,8 @@ export const toRefused = (refusal: Refusal): Refused => {
     case "EntryRefused":
     case "NotAccepting":
       return new Refused({ code: refusal.code, detail: refusal.message })
+    case "EventsExpired":
+      return new Refused({ code: "events_expired", detail: refusal.message, plan_id: refusal.plan_id })
     case "StorageError":
       return refusal.reason.isRetryable ? new Refused({ code: "unavailable", detail: refusal.message }) : internal
     default:

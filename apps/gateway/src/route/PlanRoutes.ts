@@ -81,13 +81,8 @@ export const layer = HttpApiBuilder.group(
       const { sent, value } = yield* readRequest(request)
       const key = headers["idempotency-key"]
       const same = key === undefined ? undefined : idempotency(key, sent)
-      const reading = yield* streams.start({
-        caller,
-        ...(yield* withFiles(caller, value, sent)),
-        route,
-        idempotency: same
-      })
-      return yield* answerWith(caller, reading, request)
+      const asked = { caller, ...(yield* withFiles(caller, value, sent)), route, idempotency: same }
+      return yield* answerWith(caller, streams.start(asked), request)
     })
 
     const fork = Effect.fnUntraced(function* (plan: PlanId, { headers, request }: Question) {
@@ -97,7 +92,7 @@ export const layer = HttpApiBuilder.group(
       const whole = question === undefined ? undefined : yield* takeQuestion(caller, question)
       const forked = yield* makeFork(caller, plan, { ...wanted, files, whole })
       const key = headers["idempotency-key"]
-      const reading = yield* streams
+      const starting = streams
         .start({
           caller,
           ...forked,
@@ -109,7 +104,7 @@ export const layer = HttpApiBuilder.group(
             error._tag === "InvalidRequest" ? inFork(value.model !== undefined, error) : error
           )
         )
-      return yield* answerWith(caller, reading, request)
+      return yield* answerWith(caller, starting, request)
     })
 
     return handlers

@@ -75,7 +75,7 @@ export const layer = HttpApiBuilder.group(
           const key = headers["idempotency-key"]
           // What the plan is asked differs each time: it names when.
           const same = key === undefined ? undefined : idempotency(key, { fires: id })
-          return yield* answerWith(caller, yield* streams.start({ ...asked, idempotency: same }), request)
+          return yield* answerWith(caller, streams.start({ ...asked, idempotency: same }), request)
         }).pipe(PlanArrival.traced("/schedules/{id}/fire", request), answer)
       )
       .handle("firings", ({ params: { id }, query: { cursor, limit } }) =>

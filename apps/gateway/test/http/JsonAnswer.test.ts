@@ -60,7 +60,9 @@ describe("a caller that waits for a long time for one object", () => {
         replaced: Effect.void,
         isHere: () => true
       }
-      const asking = yield* Effect.forkChild(answerWith(anonymous, reading, request), { startImmediately: true })
+      const asking = yield* Effect.forkChild(answerWith(anonymous, Effect.succeed(reading), request), {
+        startImmediately: true
+      })
       yield* TestClock.adjust("9 seconds")
       const isEarly = asking.pollUnsafe() !== undefined
       yield* TestClock.adjust("1 second")

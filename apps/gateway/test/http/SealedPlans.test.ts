@@ -19,13 +19,35 @@ describe.each(Object.entries(stores))("the events of a plan that is over, %s", (
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("Two turns.")], { BOWLINE_EVENTS_TTL: "2s" })
       const asked = { question: "How is it tied?", session_id: "knots" }
-      const { body } = yield* post(`${url}/plan`, asked, { "idempotency-key": "once" })
+      const again = { "idempotency-key": "once" }
+      const { body } = yield* post(`${url}/plan`, asked, again)
+      const response = yield* post(`${url}/v1/responses`, { model: "bowline", input: "?" })
+      const message = {
+        messageId: "m",
+        role: "ROLE_USER",
+        parts: [{ text: "?" }],
+        metadata: { bowline: { idempotent: true } }
+      }
+      const call = { jsonrpc: "2.0", id: 1, method: "SendMessage", params: { message } }
+      const sendMessage = post(`${url}/a2a`, call, { "a2a-version": "1.0" })
+      const task = yield* sendMessage
+      // The other plans have ended later.
+      const latest = String(/plan_[\da-f-]+/.exec(task.text)?.[0])
+      yield* Effect.repeat(replay(url, latest, 0), { until: ({ status }) => status !== 200, schedule: soon })
       const read = replay(url, body["plan_id"], 0)
-      const expired = yield* Effect.repeat(read, { until: ({ status }) => status !== 200, schedule: soon })
+      const expired = yield* read
       assert.deepStrictEqual([expired.status, expired.body["code"]], [410, "events_expired"])
       assert.strictEqual(expired.headers.get("content-type"), "application/problem+json")
       assert.strictEqual((yield* replay(url, body["plan_id"], 3)).status, 410)
-      assert.strictEqual((yield* post(`${url}/plan`, asked, { "idempotency-key": "once" })).status, 410)
+      const stream = yield* post(`${url}/plan`, asked, { ...again, accept: "text/event-stream" })
+      assert.deepStrictEqual([stream.status, stream.body["plan_id"]], [410, body["plan_id"]])
+      // What is no stream is told by rows.
+      const repeated = yield* post(`${url}/plan`, asked, again)
+      assert.deepStrictEqual([repeated.status, repeated.body], [200, body])
+      assert.deepStrictEqual((yield* sendMessage).body, task.body)
+      const responses = `${url}/v1/responses/${String(response.body["id"])}`
+      assert.deepStrictEqual((yield* send(responses)).body, response.body)
+      assert.strictEqual((yield* send(`${responses}?stream=true&starting_after=2`)).status, 410)
       const plan = yield* send(`${url}/plans/${String(body["plan_id"])}`)
       assert.deepStrictEqual([plan.status, plan.body["state"]], [200, "completed"])
       assert.deepStrictEqual(plan.body["final"], body["final"])

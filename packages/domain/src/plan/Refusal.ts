@@ -1,5 +1,6 @@
 import { Data } from "effect"
 import type { GivenDecision } from "./Approval.ts"
+import type { PlanId } from "./Plan.ts"
 
 /** Another plan has the session, and the request asked not to wait, or too many wait already. */
 export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly message: string }> {}
@@ -58,7 +59,7 @@ export class TooManySchedules extends Data.TaggedError("TooManySchedules")<{ rea
 }
 
 /** The plan is over for longer than its events are kept. What it has come to stays as long as its session. */
-export class EventsExpired extends Data.TaggedError("EventsExpired") {
+export class EventsExpired extends Data.TaggedError("EventsExpired")<{ readonly plan_id: PlanId }> {
   override get message(): string {
     return "The events of the plan are no longer kept: GET /plans/{id} has what it has come to"
   }

@@ -57,7 +57,7 @@ const fields = {
 /**
  * A problem document of RFC 9457 with members of our own: `code`, `retryable` and `request_id`; `issues` of a rejected
  * request (100 at most; `issues_left_out` counts the others); `failed`, the failed checks of a gateway that is not ready; and `plan_id` of a plan that may still run although
- * its caller can no longer wait for it.
+ * its caller can no longer wait for it, or whose events are no longer kept.
  */
 export const Problem = Schema.Struct({ ...fields, status: Schema.Int, code: Schema.String })
 export type Problem = typeof Problem.Type

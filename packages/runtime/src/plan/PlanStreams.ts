@@ -130,7 +130,7 @@ export class PlanStreams extends Context.Service<
           if (first === undefined) {
             // Its session may have been deleted since it was found.
             yield* store.get(caller, plan_id)
-            return yield* new EventsExpired()
+            return yield* new EventsExpired({ plan_id })
           }
         }
         if (after > 0 && last === undefined) {

@@ -150,7 +150,7 @@ export const linesOf = Effect.fnUntraced(function* (
 ): Effect.fn.Return<ReadonlyArray<Line>, EventsExpired | NotFound | StorageError> {
   const plan = yield* store.get(owner, id)
   const rows = yield* allRows(store, id)
-  if (rows.length === 0 && isSettled(plan)) return yield* new EventsExpired()
+  if (rows.length === 0 && isSettled(plan)) return yield* new EventsExpired({ plan_id: id })
   const { calls, preferences, request } = yield* store.recorded(owner, id)
   const ofEdge = Option.getOrElse(decodeOfEdge(unguarded(request)), (): OfEdge => ({}))
   const recorded = rows.map((row) => ({ row, records: recordsOf(row) }))

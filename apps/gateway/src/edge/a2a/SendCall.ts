@@ -125,6 +125,8 @@ const start = Effect.fnUntraced(function* (
     }),
     Effect.catchTags({
       InvalidRequest: (refusal) => Effect.fail(refusalOf(refusal)),
+      // The message has come before: its task is told by rows.
+      EventsExpired: (expired) => Effect.succeed(expired),
       IdempotencyConflict: () =>
         Effect.fail(
           invalidParams([

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { NotFound } from "@bowline/domain/plan/Refusal"
+import { EventsExpired, NotFound } from "@bowline/domain/plan/Refusal"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import * as PlanGist from "@bowline/runtime/unstable/store/PlanGist"
 import * as StoredFrames from "@bowline/runtime/unstable/stream/StoredFrames"
@@ -42,15 +42,20 @@ export const make = Effect.gen(function* () {
     return { ref, echo, events }
   })
 
-  /** The events of a plan so far: what a client of its stream has seen is counted by them. */
+  /** The events of a plan so far: what a client of its stream has seen is counted by them. Fails if they are no longer kept. */
   const replay = Effect.fnUntraced(function* (ref: ResponseRef, repeated: ResponseEcho) {
     const events = new ResponseEvents(ref, repeated)
+    let isKept = false
     yield* Stream.runForEachArray(StoredFrames.follow(store, ref.plan_id, 0, undefined), (items) =>
       Effect.sync(() => {
-        for (const item of items) if (typeof item !== "string") events.next(item)
+        for (const item of items) {
+          if (typeof item === "string") continue
+          isKept = true
+          events.next(item)
+        }
       })
     )
-    return events
+    return isKept ? events : yield* new EventsExpired({ plan_id: ref.plan_id })
   })
 
   return {
