@@ -1,10 +1,27 @@
 import { availableParallelism } from "node:os"
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
 import projects from "./vitest.workspace.ts"
+
+/** Files that take 10 s or more, and are small. Vitest begins with the largest files: these would be the last, with nothing beside them. */
+const long =
+  /\/(FileKills|Killing|LiveReplay|Maintenance|NewFolder|Pictures|ScheduleRestore|Start|StoreCases|WebhookKills)\.test\.ts$/
+
+class LongFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    const isLong = ({ moduleId }: TestSpecification) => long.test(moduleId)
+    const projects = Map.groupBy(await super.sort(files), ({ project }) => project.name)
+    return Array.from(projects.values()).flatMap((sorted) => [
+      ...sorted.filter(isLong),
+      ...sorted.filter((file) => !isLong(file))
+    ])
+  }
+}
 
 export default defineConfig({
   test: {
     projects,
+    sequence: { sequencer: LongFirst },
     // Vitest leaves a core free. Many files wait for processes and for timers of databases most of the time.
     maxWorkers: Math.max(4, availableParallelism() - 1),
     // The files of a worker share their modules: to load them again for each file was half of the CPU of all tests.

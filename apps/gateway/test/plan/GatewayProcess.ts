@@ -20,9 +20,9 @@ const usual = {
 export const start = (environment: Readonly<Record<string, string>>, program: string = bowline) =>
   GatewayProcess.start(program, { ...usual, ...environment })
 
-/** Waits until a gateway has logged something with this text: a line may arrive behind the answer that tells the same. */
-export const logged = ({ lines }: { readonly lines: ReadonlyArray<string> }, text: string) =>
-  Effect.sync(() => lines.some((line) => line.includes(text))).pipe(
+/** Waits until a gateway has logged something with these texts: a line may arrive behind the answer that tells the same. */
+export const logged = ({ lines }: { readonly lines: ReadonlyArray<string> }, ...texts: ReadonlyArray<string>) =>
+  Effect.sync(() => lines.some((line) => texts.every((text) => line.includes(text)))).pipe(
     Effect.repeat({ until: (isThere) => isThere, schedule: Schedule.spaced("20 millis") })
   )
 

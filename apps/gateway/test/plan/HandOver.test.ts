@@ -4,7 +4,7 @@ import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { callTool } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Config, Effect, Fiber } from "effect"
 import { post, send } from "../http/RunningGateway.ts"
 import { databases } from "./Databases.ts"
 import { get, start } from "./GatewayProcess.ts"
@@ -35,6 +35,9 @@ const requestOf = (line: string) => {
   assert.isString(request_id)
   return { plan_id, request_id }
 }
+
+/** How many plans of each kind are handed over on Postgres. */
+const large = Config.Int("BOWLINE_HANDED_OVER").pipe(Config.withDefault(6))
 
 const handOver = Effect.fnUntraced(function* (
   size: number,
@@ -95,9 +98,9 @@ describe("a gateway that is told to end while it runs plans", () => {
   it.live(
     "hands them over to another one on its Postgres: their readers lose nothing, their peers are asked once; it aborts the others",
     () =>
-      Effect.flatMap(databases.postgres, (database) => handOver(17, database, true)).pipe(
-        Effect.provide(LoopbackNetwork.layer)
-      )
+      Effect.gen(function* () {
+        yield* handOver(yield* large, yield* databases.postgres, true)
+      }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("hands them over to the next start on the embedded database", () =>

@@ -51,7 +51,7 @@ describe("gateways that are killed at any instant", () => {
     () =>
       Effect.gen(function* () {
         const settings = yield* databases.postgres
-        yield* kill(2, 4, settings, leftIn(settings.DATABASE_URL))
+        yield* kill(2, 3, settings, leftIn(settings.DATABASE_URL))
       }).pipe(Effect.provide(LoopbackNetwork.layer)),
     timeout
   )

@@ -69,8 +69,8 @@ const compactingStorm = Effect.fnUntraced(function* (name: string, plans: number
 layer(Cluster.layer(3, settings), { excludeTestServices: true })(
   "three gateways that compact on one Postgres",
   (it) => {
-    it.effect("summarise once for each compaction of 50 plans of one session, and lose no fact", () =>
-      compactingStorm("one", 50, 1)
+    it.effect("summarise once for each compaction of 25 plans of one session, and lose no fact", () =>
+      compactingStorm("one", 25, 1)
     )
 
     it.effect("summarise once for each compaction of many plans, ten in each session, and lose no fact", () =>

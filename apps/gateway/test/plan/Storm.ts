@@ -80,7 +80,7 @@ export const checkStream = (frames: ReadonlyArray<Frame>) => {
 }
 
 /** How many plans a large storm has. */
-export const large = Config.Int("BOWLINE_STORM").pipe(Config.withDefault(100))
+export const large = Config.Int("BOWLINE_STORM").pipe(Config.withDefault(50))
 
 /**
  * Plans at once, spread over sessions and gateways; each one has a fact in its question, calls a tool that is not there, and
