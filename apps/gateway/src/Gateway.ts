@@ -309,7 +309,8 @@ export const local = (given: Config, plans: typeof Plans.layer = Plans.layer) =>
   return runtime(config, plans).pipe(
     Layer.provide([Layer.succeed(GatewayIdentity, config.identity), Layer.succeed(FilesConfig, config.fileLimits)]),
     Layer.provide(NamedModels.layer(config.configuredModels)),
-    Layer.provide(telemetry(config))
+    // Its plans run in the fibers of the command: their log is that of a gateway, too.
+    Layer.provideMerge(telemetry(config))
   )
 }
 

@@ -83,6 +83,8 @@ describe("bowline eval", () => {
         const known = yield* Effect.flatMap(bowline(again, local), ({ ended }) => ended)
         assert.strictEqual(known.code, 0, known.stderr + known.stdout)
         assert.match(known.stdout, /^openai\/worse\t50\.0 %\t/m)
+        // Its log is not in the table.
+        assert.notInclude(known.stdout, "plan_completed")
       })
   )
 

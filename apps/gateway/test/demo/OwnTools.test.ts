@@ -8,6 +8,7 @@ import { HttpServer } from "effect/http"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import * as Gateway from "../../src/Gateway.ts"
 import { post } from "../http/RunningGateway.ts"
+import * as KeptRecords from "../plan/KeptRecords.ts"
 
 const tools = [
   {
@@ -43,6 +44,7 @@ it.live(
         mcp: [`shop=${server.url}`]
       })
       const context = yield* Layer.build(Gateway.layer(config))
+      yield* KeptRecords.whenOver((folder) => Effect.provideContext(KeptRecords.keep(folder), context))
       const url = HttpServer.formatAddress(Context.get(context, HttpServer.HttpServer).address)
       const ask = (question: string, preset?: string) =>
         Effect.map(post(`${url}/plan`, { question, ...(preset !== undefined && { preset }) }), ({ body }) =>

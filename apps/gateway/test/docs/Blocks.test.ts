@@ -1,5 +1,4 @@
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
 import { say } from "@bowline/testing/provider/Turn"
 import { builtIn } from "@bowline/runtime/prompt/PlannerText"
 import { assert, describe, it } from "@effect/vitest"
@@ -14,7 +13,7 @@ import { promisify } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { start } from "../http/RunningGateway.ts"
-import { bowline } from "../plan/GatewayProcess.ts"
+import { bowline, start as startProcess } from "../plan/GatewayProcess.ts"
 import { type Block, blocks, files, programs, root } from "./Blocks.ts"
 
 const app = join(root, "apps/gateway")
@@ -209,7 +208,7 @@ describe("the blocks of the documentation", () => {
       if (!server.listening) yield* Effect.promise(() => once(server, "listening"))
       const written = readFileSync(join(desk, "gateway.json"), "utf8")
       const folder = yield* folderOf({ "gateway.json": written.replaceAll('"orders.ts"', `"${desk}/orders.ts"`) })
-      const { url } = yield* GatewayProcess.start(bowline, {
+      const { url } = yield* startProcess({
         ...settings,
         BOWLINE_CONFIG: join(folder, "gateway.json"),
         POLICY_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
@@ -226,7 +225,7 @@ describe("the blocks of the documentation", () => {
 
   it.live("are what somebody can type, with the gateway of the demo", () =>
     Effect.gen(function* () {
-      const { url } = yield* GatewayProcess.start(bowline, settings)
+      const { url } = yield* startProcess(settings)
       for (const { code, page, place } of where("sh")) {
         if (page.startsWith("examples/")) {
           // `npm test` runs the examples, by the script of this name.

@@ -1,6 +1,7 @@
 import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
 import { Effect, Schedule, Stream } from "effect"
 import { join } from "node:path"
+import * as KeptRecords from "./KeptRecords.ts"
 
 /** The gateway from its sources. */
 export const sources = join(import.meta.dirname, "../../bin/bowline.mjs")
@@ -17,8 +18,13 @@ const usual = {
 }
 
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
-export const start = (environment: Readonly<Record<string, string>>, program: string = bowline) =>
-  GatewayProcess.start(program, { ...usual, ...environment })
+export const start = (environment: Readonly<Record<string, string>>, program: string = bowline) => {
+  const started = GatewayProcess.start(program, { ...usual, ...environment })
+  const keys = environment["BOWLINE_API_KEYS"]?.split(",").map((key) => key.slice(key.indexOf("=") + 1)) ?? []
+  return KeptRecords.all === undefined || environment["BOWLINE_DATA_DIR"] !== "memory:"
+    ? started
+    : Effect.tap(started, ({ url }) => Effect.addFinalizer(() => KeptRecords.ofProcess(url, keys)))
+}
 
 /** Waits until a gateway has logged something with these texts: a line may arrive behind the answer that tells the same. */
 export const logged = ({ lines }: { readonly lines: ReadonlyArray<string> }, ...texts: ReadonlyArray<string>) =>

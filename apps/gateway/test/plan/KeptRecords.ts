@@ -1,4 +1,4 @@
-import { isSettled } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan } from "@bowline/domain/plan/Plan"
 import { all as allPages, linesOf } from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
@@ -8,7 +8,13 @@ import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { expect } from "vitest"
 
-const all = process.env["BOWLINE_TEST_RECORDS"]
+/** What `GET /plans` gives. */
+interface Page {
+  readonly plans?: ReadonlyArray<Pick<Plan, "plan_id" | "state">>
+  readonly next_cursor?: string | null
+}
+
+export const all = process.env["BOWLINE_TEST_RECORDS"]
 const some = process.env["BOWLINE_TEST_RECORDS_SAMPLE"]
 
 /** The tests of a sample: with files, accounts, permissions, effects of other plans, blocked credentials, withdrawn texts, answers with a schema. */
@@ -36,6 +42,29 @@ export const whenOver = <E, R>(keeps: (folder: string) => Effect.Effect<void, E,
   Effect.suspend(() => {
     const folder = wanted()
     return folder === undefined ? Effect.void : Effect.addFinalizer(() => Effect.orDie(keeps(folder)))
+  })
+
+/** The same of a gateway that keeps its plans in its own memory: each of its callers, by its key, asks for what is on record. None of a sample. */
+export const ofProcess = (url: string, keys: ReadonlyArray<string>) =>
+  Effect.promise(async () => {
+    const records = async (headers: Readonly<Record<string, string>>) => {
+      let after = ""
+      for (;;) {
+        const page = await fetch(`${url}/plans?limit=100${after}`, { headers })
+        const { next_cursor, plans = [] } = (await page.json()) as Page
+        for (const { plan_id } of plans.filter(isSettled)) {
+          const path = join(all ?? "", `${plan_id}.bowline`)
+          if (existsSync(path)) continue
+          const exported = await fetch(`${url}/plans/${plan_id}/export`, { headers })
+          if (exported.ok) writeFileSync(path, new Uint8Array(await exported.arrayBuffer()))
+        }
+        if (typeof next_cursor !== "string") return
+        after = `&cursor=${encodeURIComponent(next_cursor)}`
+      }
+    }
+    const callers = keys.length === 0 ? [{}] : keys.map((key) => ({ authorization: `Bearer ${key}` }))
+    // The test may have killed it.
+    for (const headers of callers) await records(headers).catch(() => undefined)
   })
 
 /** The same of a store that has to be opened for that: none of a sample. */

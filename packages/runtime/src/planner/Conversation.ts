@@ -204,7 +204,7 @@ const recordSources = Effect.fnUntraced(function* (
 /** Records what the plan begins with in this process. */
 const recordBegin = Effect.fnUntraced(function* (
   { environment, local }: Parts,
-  { given: { journal, preset, request, resumed } }: PlanRun,
+  { given: { journal, preset, request, resumed }, model }: PlanRun,
   texts: { readonly planner: string; readonly recipes: RecipeTable },
   delimiter: string,
   history: ReadonlyArray<Message>,
@@ -226,7 +226,7 @@ const recordBegin = Effect.fnUntraced(function* (
         : { first: first.message_id, last: last.message_id, count: history.length },
     ...(hasSummary && { summary: { covered_seq, priors, text } }),
     ...(files.length > 0 && { files }),
-    ...(resumed !== undefined && { resumed: true })
+    ...(resumed !== undefined && { resumed: true, model })
   }
   journal.record(record)
 })

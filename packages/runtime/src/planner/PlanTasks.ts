@@ -199,10 +199,20 @@ export class PlanTasks {
     if (this.#open.has(event.data.task_id)) this.#journal.emit(event)
   }
 
-  /** Answers a call in the history and, if it was started, ends its task. `taken` is what the call has used for that. */
-  finish(task_id: TaskId, end: TaskEnd, content: string, now: number, taken: ReadonlyArray<PlanChange> = []): void {
+  /**
+   * Answers a call in the history and, if it was started, ends its task. `taken` is what the call has used for that. What it has `given` is shown with its
+   * end: where the process dies, readers have seen both, or neither.
+   */
+  finish(
+    task_id: TaskId,
+    end: TaskEnd,
+    content: string,
+    now: number,
+    taken: ReadonlyArray<PlanChange> = [],
+    given: ReadonlyArray<PlanEvent> = []
+  ): void {
     const { changes, events } = this.#finished(task_id, end, content, now)
-    this.#journal.append([...taken, ...changes], events)
+    this.#journal.append([...taken, ...changes], events.length > 0 ? [...given, ...events] : [])
   }
 
   /**

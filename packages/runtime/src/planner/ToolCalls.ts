@@ -64,6 +64,9 @@ const withoutFile: StoredResult = {
   isUnsent: true
 }
 
+/** Whether readers have seen it of another process. */
+const isSeen = (seen: Set<string>, { data }: ShownEvent): boolean => seen.delete(JSON.stringify(data))
+
 const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult => {
   const within = Duration.format(Duration.millis(limit))
   const message = isMade
@@ -278,12 +281,15 @@ class StepCalls {
     })
     yield* (yield* CallTurns).await(part.task_id)
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
-    if (!hasArtifact && ended.content !== "" && ended.content !== ended.error?.message) {
-      const artifact = { content: ended.content, mediaType: "text/plain", verified: ended.verified }
-      this.#show(seen, shownArtifact(part.task_id, artifact, this.#options.resultLimit))
-    }
+    const isShown = hasArtifact || ended.content === "" || ended.content === ended.error?.message
+    const artifact = { content: ended.content, mediaType: "text/plain", verified: ended.verified }
+    const shown = isShown ? [] : [shownArtifact(part.task_id, artifact, this.#options.resultLimit)]
+    // Its text does not wait until its files are stored.
+    if ((ended.files ?? []).length > 0) for (const event of shown.splice(0)) this.#show(seen, event)
     const end = yield* files.ended(ended)
-    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis, this.#effectOf(end, prepared, isUnsent))
+    const last = shown.filter((event) => !isSeen(seen, event))
+    const now = yield* Clock.currentTimeMillis
+    return this.#answer(prepared, did, end, now, this.#effectOf(end, prepared, isUnsent), last)
   })
 
   /** A call that another process has begun may have arrived, though this one could not make it again; unless that one had not sent it. */
@@ -396,13 +402,19 @@ class StepCalls {
     })
   }
 
-  /** Shows an event, unless readers have `seen` it of another process. */
   #show(seen: Set<string>, event: ShownEvent): void {
-    if (!seen.delete(JSON.stringify(event.data))) this.#run.tasks.tell(event)
+    if (!isSeen(seen, event)) this.#run.tasks.tell(event)
   }
 
-  /** `effect` is what the call has done, if it was its to do. */
-  #answer(prepared: Prepared, did: AgentDid | null, result: StoredResult, now: number, effect?: EffectEnd): Answer {
+  /** `effect` is what the call has done, if it was its to do; `last` is shown with its end. */
+  #answer(
+    prepared: Prepared,
+    did: AgentDid | null,
+    result: StoredResult,
+    now: number,
+    effect?: EffectEnd,
+    last: ReadonlyArray<ShownEvent> = []
+  ): Answer {
     const { task_id, tool } = prepared.part
     const { text } = Envelope.truncate(result.content, this.#options.resultLimit)
     const isForeign = prepared._tag !== "Refused" && fromOutside.has(prepared.tool.kind)
@@ -414,7 +426,7 @@ class StepCalls {
     const taken = given === undefined ? [] : this.#run.inbox.use(given)
     const isOurs = prepared._tag !== "Refused" && prepared.effectKey !== undefined && effect !== undefined
     const ended: ReadonlyArray<PlanChange> = isOurs ? [{ _tag: "EffectEnded", task_id, state: effect }] : []
-    this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now, [...taken, ...ended])
+    this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now, [...taken, ...ended], last)
     return { result: { type: "tool_result", task_id, state: result.state, content }, files: result.references ?? [] }
   }
 }

@@ -27,6 +27,8 @@ export interface BeginRecord {
   readonly files?: ReadonlyArray<FileReference>
   /** Whether another process had the plan before. */
   readonly resumed?: true
+  /** The model that it then asks: the process before may have chosen it, and have died with its record of that. */
+  readonly model?: string
 }
 
 /** What the operator's settings say of the tools of a plan, by their names: those that the caller may not use, and those of `tools.approval` and `tools.effects`. Of recipes: those that the caller may not load. */

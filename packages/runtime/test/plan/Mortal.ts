@@ -129,3 +129,13 @@ export const replayed = Effect.fnUntraced(function* (
   assert.isDefined(reader.pollUnsafe(), "The plan is not over")
   return (yield* Fiber.join(reader)).filter((event) => event !== "ping")
 })
+
+/** Takes down the events of each commit, as one text. */
+export const watched = () => {
+  const told: Array<string> = []
+  const dies = (batch: ReadonlyArray<PlanCommit>) => {
+    told.push(...batch.map(({ events }) => events.map(({ event }) => event).join()))
+    return undefined
+  }
+  return { dies, told }
+}

@@ -6,13 +6,15 @@ import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstab
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Logger, Option, Redacted, Scope, Stream } from "effect"
 import type { PeerClient } from "../../src/remote/PeerClient.ts"
-import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { PlanStore } from "../../src/store/PlanStore.ts"
+import { recordsOf } from "../../src/record/PlanExport.ts"
 import { SecretKey } from "../../src/store/SecretKey.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
+import { StoresEach } from "../../src/stream/Journal.ts"
 import { askBob, bob, names } from "./Bob.ts"
-import { askAndKill, hi, mortal, peer, replayed, stays } from "./Mortal.ts"
+import { askAndKill, hi, mortal, peer, replayed, stays, watched } from "./Mortal.ts"
 
 const history = Effect.fnUntraced(function* (session_id: Parameters<SessionStore["Service"]["history"]>[0]) {
   const messages = yield* (yield* SessionStore).history(session_id)
@@ -45,6 +47,10 @@ describe("a plan whose process has died", () => {
         ["user", "?"],
         ["assistant", "whole"]
       ])
+      // The process before may have died with its record of why it asked this one.
+      const rows = yield* (yield* PlanStore).events(plan_id, 0, 100)
+      const begin = rows.flatMap(recordsOf).findLast((record) => record.type === "begin")
+      assert.strictEqual(begin?.model, single(events, "plan").model)
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
@@ -54,11 +60,7 @@ describe("a plan whose process has died", () => {
       const half = [say("taken back"), wait("1 second"), errorChunk({ message: "boom", code: 500 })]
       const script: Script = () => (asked++ === 0 ? half : [say("half"), stall])
       const config = { resume: false }
-      const told: Array<string> = []
-      const dies = (batch: ReadonlyArray<PlanCommit>) => {
-        told.push(...batch.map(({ events }) => events.map(({ event }) => event).join()))
-        return undefined
-      }
+      const { dies, told } = watched()
       const first = yield* mortal({ script, config, dies })
       const second = yield* mortal({ script, config })
       const { plan_id, session_id } = yield* post({ question: "?", session_id: "s", ...stays }).pipe(first.on)
@@ -199,14 +201,17 @@ describe("a plan whose process has died", () => {
     const agents = [{ ...bob, skills: [{ id: "ask", idempotent: true }] }]
     return Effect.gen(function* () {
       const first = yield* mortal({ script: [askBob], peers: stuck.peers })
-      const second = yield* mortal({ script: [[say("ok")]], peers: ready.peers })
+      const { dies, told } = watched()
+      const second = yield* mortal({ script: [[say("ok")]], peers: ready.peers, dies })
       const { plan_id } = yield* askAndKill(first, { agents })
       const events = yield* replayed(second, plan_id)
+      // No process dies between the two.
+      assert.include(told, "task.artifact,task.finished", told.join("; "))
       assert.strictEqual(single(events, "final").text, "ok")
       assert.strictEqual(ready.calls[0]?.taskId, stuck.calls[0]?.taskId)
       assert.isUndefined(ready.calls[0]?.resumes)
       assert.strictEqual(single(events, "task.finished").task_id, single(events, "task.started").task_id)
-    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+    }).pipe(Effect.scoped, Effect.provideService(StoresEach, true), Effect.provide(MemoryStore.layer))
   })
 
   it.effect("is not resumed where that is switched off, and after two more processes have died of it", () =>

@@ -138,8 +138,10 @@ export class RecordedCallers {
       if (end < 0) continue
       const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data)
       if (entry === undefined) continue
+      // Here the times of several waits are over at once: one that was opened later there is settled before. Its call shows that when it is its turn.
+      const isEarly = entry.type === "result" && outlasts(recording, frames.slice(index + 1, end))
       add(
-        end,
+        isEarly ? index + 1 : end,
         accept(end, by, () => ({ ...entry, task_id: replayed(task) })),
         { from: index }
       )
@@ -218,11 +220,19 @@ export class RecordedCallers {
     return this.#acts.some(({ isAbort, place }) => isAbort && place < expected.length && isNext(place))
   }
 
+  /** The frame in front of which somebody aborts the plan, if nobody has yet. */
+  get abortPlace(): number | undefined {
+    return this.#acts.find(({ isAbort, isDone }) => isAbort && !isDone)?.place
+  }
+
   /** Aborts the plan, if it was aborted here: before it does anything else. */
   get abort(): Effect.Effect<void> {
-    const due = this.#acts.filter(
-      ({ isAbort, isDone, place }) => isAbort && !isDone && place <= this.#comparison.came.length
-    )
+    return this.abortAt(this.#comparison.came.length)
+  }
+
+  /** The same as soon as so many frames have come. */
+  abortAt(place: number): Effect.Effect<void> {
+    const due = this.#acts.filter((act) => act.isAbort && !act.isDone && act.place <= place)
     return Effect.forEach(due, (act) => Effect.forkChild(this.#do(act), { startImmediately: true }), { discard: true })
   }
 
@@ -337,6 +347,14 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number, to: number): bool
   const steers = between.findIndex(({ event }) => event === "text.retract")
   const isLast = between.slice(0, steers < 0 ? undefined : steers).every(({ event }) => event !== "inbox.accepted")
   return isLast && frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
+}
+
+/** Whether meanwhile the time of another wait was over, and the plan was not parked. */
+const outlasts = ({ calls }: PlanRecording, meanwhile: ReadonlyArray<Frame>): boolean => {
+  const expired = calls.filter(({ error }) => error?.code === "wait_expired")
+  const isEnd = ({ data, event }: Frame) =>
+    event === "task.finished" && expired.some(({ task_id }) => task_id === data["task_id"])
+  return meanwhile.some(isEnd) && meanwhile.every(({ event }) => event !== "parked")
 }
 
 /** The frame in front of which an account was granted that a call, or the plan, has waited for; undefined if none was. */

@@ -1,6 +1,6 @@
 import * as PeerErrors from "@bowline/domain/peer/PeerError"
 import * as ProviderErrors from "@bowline/domain/provider/ProviderError"
-import { type Fields, fieldsOf, written } from "./RecordFile.ts"
+import { type Fields, fieldsOf, type RecordedCall, written } from "./RecordFile.ts"
 
 /** Errors come back as what they were: their classes decide what may be tried again. */
 const reviving = (module: object) => {
@@ -26,3 +26,7 @@ export const providerError = (failure: Fields) =>
   })
 export const peerError = (reason: Fields) =>
   new PeerErrors.PeerError({ reason: written(peerReason(reason) ?? new PeerErrors.Protocol({ message: "" })) })
+
+/** Whether the time of a call was over before it could leave. */
+export const isUnsent = ({ error }: RecordedCall): boolean =>
+  error?.message.endsWith("were over before the call could leave.") === true

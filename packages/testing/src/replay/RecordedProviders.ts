@@ -1,7 +1,7 @@
 import type * as ProviderErrors from "@bowline/domain/provider/ProviderError"
 import { type ProviderPart, Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
-import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
+import { CredentialPool, type Picked } from "@bowline/runtime/asking/CredentialPool"
 import { Clock, Effect, Layer, Stream, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { abortIn, type How } from "./RecordedEnd.ts"
@@ -83,7 +83,8 @@ const attemptsOf = (
   return [...attempts, { type: "attempt", place: 0, ...cut, model: "", credential: "", prompt, parts: written(parts) }]
 }
 
-const deadlineOf = (frames: ReadonlyArray<{ readonly data: unknown }>): number =>
+/** When the time of the plan is over, in milliseconds since 1970. */
+export const deadlineOf = (frames: ReadonlyArray<{ readonly data: unknown }>): number =>
   Math.max(
     ...frames
       .map(({ data }) => fieldsOf(data)["deadline_at"])
@@ -106,10 +107,30 @@ const isSteered = ({ came, expected }: Comparison): boolean => {
   return next?.event === "inbox.taken" && step === came.findLast(({ event }) => event === "step")?.data["step"]
 }
 
+/** Whether a text has interrupted the step before it has begun the next attempt. */
+const isCutShort = (
+  { attempts, frames }: PlanRecording,
+  { attempts: begun, came, expected, to }: Comparison
+): boolean => {
+  const place = expected.findIndex((frame, index) => index >= came.length && !isSaid(frame))
+  const next = expected[place]
+  const step = came.findLast(({ event }) => event === "step")?.data["step"]
+  if (next?.event !== "inbox.taken" || place >= to || fieldsOf(next.data)["step"] !== step) return false
+  return attempts.filter((attempt) => attempt.place <= frames.indexOf(next)).length <= begun
+}
+
+/** What stands behind what an answer has used: texts that were heard in between, and what is made of it. */
+const behindAnswer = ({ came: { length }, expected }: Comparison) => {
+  const heard = expected[length]?.event === "usage" ? length + 1 : length
+  const next = expected.findIndex((frame, index) => index >= heard && !isSaid(frame))
+  return { heard, next: next < 0 ? expected.length : next }
+}
+
 /**
  * What other plans, and the time that has passed, have made of credentials: on record where a plan found none. Else it gets the one that its next attempt had. Failures are as they were judged.
  */
 const poolOf = (
+  recording: PlanRecording,
   blocked: PlanRecording["blocked"],
   comparison: Comparison,
   providers: Providers["Service"],
@@ -118,29 +139,40 @@ const poolOf = (
 ): CredentialPool["Service"] => {
   let looks = 0
   let attempts = 0
+  const choose = ({ avoid, model, prefer, provider }: Parameters<CredentialPool["Service"]["pick"]>[0]): Picked => {
+    const credentials = providers.get(provider)?.credentials ?? []
+    const then = next()?.model === model ? next()?.credential : undefined
+    const own = credentials.find(({ id }) => id === (then ?? prefer))
+    // It asks again, with the same one or another.
+    if (prefer !== undefined && own !== undefined) return { _tag: "Picked", credential: own }
+    if (attempts !== comparison.attempts) looks = 0
+    attempts = comparison.attempts
+    looks++
+    const known = blocked.find(({ look, place }) => place === attempts && look === looks)
+    if (known?.model === model) return { _tag: "Exhausted", binding: known.binding, isTried: false }
+    const free = credentials.filter(({ id }) => !avoid.has(id))
+    const credential = free.find(({ id }) => id === then) ?? free[0]
+    return credential === undefined
+      ? { _tag: "Exhausted", binding: undefined, isTried: true }
+      : { _tag: "Picked", credential }
+  }
   return {
-    pick: ({ avoid, model, prefer, provider }) =>
-      Effect.sync(() => {
-        const credentials = providers.get(provider)?.credentials ?? []
-        const then = next()?.model === model ? next()?.credential : undefined
-        const own = credentials.find(({ id }) => id === (then ?? prefer))
-        // It asks again, with the same one or another.
-        if (prefer !== undefined && own !== undefined) return { _tag: "Picked", credential: own }
-        if (attempts !== comparison.attempts) looks = 0
-        attempts = comparison.attempts
-        looks++
-        const known = blocked.find(({ look, place }) => place === attempts && look === looks)
-        if (known?.model === model) return { _tag: "Exhausted", binding: known.binding, isTried: false }
-        const free = credentials.filter(({ id }) => !avoid.has(id))
-        const credential = free.find(({ id }) => id === then) ?? free[0]
-        return credential === undefined
-          ? { _tag: "Exhausted", binding: undefined, isTried: true }
-          : { _tag: "Picked", credential }
-      }),
+    pick: (wanted) =>
+      Effect.suspend(() =>
+        wanted.prefer !== undefined && isCutShort(recording, comparison) ? Effect.never : Effect.succeed(choose(wanted))
+      ),
     judge: (_use, reason) => Effect.succeed(reason),
     // A plan that was aborted before it told of a retry was aborted as it stored that.
     failed: () => Effect.suspend(() => (comparison.came.length >= (abort ?? Infinity) ? Effect.never : Effect.void)),
-    succeeded: () => Effect.suspend(() => (isSteered(comparison) ? Effect.never : Effect.void)),
+    succeeded: () =>
+      Effect.suspend(() => {
+        const { heard, next } = behindAnswer(comparison)
+        // Nothing was made of a summary either.
+        const isAborted = next >= (abort ?? Infinity) && comparison.expected[next]?.event !== "usage"
+        if (isSteered(comparison) || isAborted) return Effect.never
+        const to = Math.min(next, comparison.to)
+        return to > heard ? comparison.before(to) : Effect.void
+      }),
     list: Effect.succeed([]),
     clear: () => Effect.die("Nobody clears a credential")
   }
@@ -236,7 +268,7 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
   const blocked = recording.blocked.slice(segment.blocked.from, segment.blocked.to)
   const pool = Layer.effect(
     CredentialPool,
-    Effect.map(Providers, (providers) => poolOf(blocked, comparison, providers, abort, () => left[0]))
+    Effect.map(Providers, (providers) => poolOf(recording, blocked, comparison, providers, abort, () => left[0]))
   )
   return Layer.provideMerge(pool, Providers.layer(adapters))
 }

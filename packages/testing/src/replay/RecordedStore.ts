@@ -7,10 +7,12 @@ import { pageOf, toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { type EffectClaim, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Deferred, Effect, Layer, Option } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { RecordedCallers } from "./RecordedCallers.ts"
 import { isEnding } from "./RecordedEnd.ts"
+import { isUnsent } from "./RecordedErrors.ts"
 import { refusing } from "./RecordedFiles.ts"
 import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
@@ -24,7 +26,8 @@ const whole: Segment = {
   allowances: 0,
   blocked: { from: 0, to: Infinity },
   messages: Infinity,
-  endsOnly: false
+  endsOnly: false,
+  model: undefined
 }
 
 /** A plan waits for 30 s. */
@@ -115,9 +118,7 @@ export class ReplayedPlan {
     const started = events
       .filter(({ event }) => event === "task.started")
       .map(({ payload }) => this.#comparison.recordedIdOf(String(fieldsOf(parsed(payload))["task_id"])))
-    const late = this.#recording.calls
-      .filter(({ error }) => error?.message.endsWith("were over before the call could leave.") === true)
-      .filter(({ task_id }) => started.includes(task_id))
+    const late = this.#recording.calls.filter(isUnsent).filter(({ task_id }) => started.includes(task_id))
     const ends = this.#comparison.expected.filter(
       ({ data, event }) =>
         event === "task.finished" && late.some(({ task_id }) => task_id === fieldsOf(data)["task_id"])
@@ -130,6 +131,17 @@ export class ReplayedPlan {
     const { came, expected } = this.#comparison
     const count = events.filter(isComparable).reduce((sum, row) => sum + row.count, 0)
     return changes.some(({ _tag }) => _tag === "Parked") && expected[came.length + count - 1]?.event !== "parked"
+  }
+
+  /** Aborts the plan, if that came before what it takes of its inbox here, together with what stands in front of the abort. */
+  #isAbortedBefore({ changes, events, inbox }: PlanCommit): Effect.Effect<boolean> {
+    const { came, expected } = this.#comparison
+    const place = this.callers?.abortPlace ?? Infinity
+    const next = events.filter(isComparable)[place - came.length]
+    const isWithin = place > came.length && next !== undefined && next.event !== expected[place]?.event
+    const isEnd = changes.some(({ _tag }) => _tag === "Settled")
+    if (inbox?.closes !== true || !isWithin || isEnd) return Effect.succeed(false)
+    return Effect.as(this.callers?.abortAt(place) ?? Effect.void, true)
   }
 
   /** What its caller may use up, when the plan looks next: of the last look there is no record where the plan ended meanwhile. Numbers without an end are null in the record. */
@@ -155,13 +167,40 @@ export class ReplayedPlan {
     const before = isStarted ? "call" : "approval"
     const { claims } = this.#recording
     const { claim } = claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
-    // A doubt would be on record. Here its own calls may have effects that another plan's had there.
-    if (claim === undefined) return before === "approval" && claims.length > 0 ? Option.none() : undefined
+    if (claim === undefined && claims.length > 0) {
+      // A doubt would be on record. Here its own calls may have effects that another plan's had there.
+      if (before === "approval") return Option.none()
+      // So would another call's. What that one has done since then, the other plan knows.
+      const own = call !== undefined && this.#isMade(recorded) ? TaskId.make(call) : undefined
+      const at = fromMillis(0)
+      if (own !== undefined && this.#id !== undefined) {
+        return Option.some({
+          task_id: own,
+          plan_id: this.#id,
+          at,
+          state: "running",
+          result: null,
+          taskId: null,
+          contextId: null
+        })
+      }
+    }
+    if (claim === undefined) return undefined
     // Its own calls have other ids here.
     return Option.some({
       ...claim,
       task_id: TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id)
     })
+  }
+
+  /** Whether the call was made: readers have seen more of it than that it began, or it has ended by itself. */
+  #isMade(recorded: string | undefined): boolean {
+    const { calls, frames } = this.#recording
+    const has = frames.some(
+      ({ data, event }) =>
+        fieldsOf(data)["task_id"] === recorded && event !== "task.started" && event !== "task.finished"
+    )
+    return has || calls.some(({ state, task_id }) => task_id === recorded && state !== "interrupted")
   }
 
   /** Effects that another plan had as calls were to be made: that one has claimed them here, too. */
@@ -230,6 +269,8 @@ export class ReplayedPlan {
             // They were heard before this was stored: now it is not, and the plan hears them.
             yield* this.callers.textsBefore(this.#comparison.came.length + count)
           }
+          if (own !== undefined && (yield* this.#isAbortedBefore(own)))
+            return new Map([[own.plan_id, "unread" as const]])
           if (own !== undefined && this.#parksTooEarly(own)) return new Map([[own.plan_id, "unread" as const]])
           const told = yield* store.commit(batch.map((one) => (one === own ? this.#claimedThen(one) : one)))
           const how = own && told.get(own.plan_id)
@@ -244,8 +285,12 @@ export class ReplayedPlan {
       takeOver: (...asked) =>
         Effect.suspend(() => {
           if (!this.mayTake) return Effect.succeed([])
-          const deaths = this.#segment.endsOnly ? Infinity : 0
-          const taken = Effect.map(store.takeOver(...asked), (plans) => plans.map((plan) => ({ ...plan, deaths })))
+          const { endsOnly, model } = this.#segment
+          const deaths = endsOnly ? Infinity : 0
+          const taken = Effect.map(store.takeOver(...asked), (plans) =>
+            // Which one it asks, the credentials of the process before have decided, too.
+            plans.map(({ plan, ...found }) => ({ ...found, deaths, plan: { ...plan, model: model ?? plan.model } }))
+          )
           return Effect.andThen(this.callers?.textsOnWaking ?? Effect.void, taken)
         }),
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.

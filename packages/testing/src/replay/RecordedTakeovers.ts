@@ -13,6 +13,8 @@ export interface Segment {
   readonly messages: number
   /** Whether its process does not go on with the plan, but ends it. */
   readonly endsOnly: boolean
+  /** The model that it has found; undefined if the record does not say. */
+  readonly model: string | undefined
 }
 
 /** A plan that runs again alone waits for no other one. */
@@ -47,6 +49,8 @@ interface Left {
   readonly allowances: number
   readonly blocked: number
   readonly messages: number
+  /** What the next one has found. */
+  readonly model?: string | undefined
 }
 
 /** Of a plan whose process has died, where its end begins, in frames, and how many of its messages were there. */
@@ -69,9 +73,10 @@ export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => 
   const ends: ReadonlyArray<Left> = endOf(recording)
   const left: ReadonlyArray<Left> = [
     ...takeovers.map(({ begin, ...places }) => {
-      const last = begins[begin]?.history?.last
+      const { history, model } = begins[begin] ?? {}
+      const last = history?.last
       const found = messages.slice(0, messages.findIndex(({ message_id }) => message_id === last) + 1)
-      return { ...places, messages: own.filter((message) => found.includes(message)).length }
+      return { ...places, model, messages: own.filter((message) => found.includes(message)).length }
     }),
     ...ends
   ]
@@ -91,6 +96,7 @@ export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => 
       allowances: left[segments.length - 1]?.allowances ?? 0,
       blocked: { from: before.blocked.to, to: next?.blocked ?? Infinity },
       messages: next?.messages ?? Infinity,
+      model: left[segments.length - 1]?.model,
       endsOnly: next === undefined && ends.length > 0
     })
   }

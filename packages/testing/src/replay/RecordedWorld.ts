@@ -12,7 +12,7 @@ import type { OperatorRules } from "@bowline/runtime/unstable/record/PlanExport"
 import { Context, Effect, Layer, type Schema } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { isEnding } from "./RecordedEnd.ts"
-import { peerError, peerReason } from "./RecordedErrors.ts"
+import { isUnsent, peerError, peerReason } from "./RecordedErrors.ts"
 import { fileOf, referencesOf, withFiles } from "./RecordedFiles.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
 import { type Fields, fieldsOf, parsed, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
@@ -241,10 +241,20 @@ const askFor =
           ...(asked.isParked && { mark: String(asked["round"]) })
         })
 
+/** Whether the call was not sent, and nobody knew who its agent is. */
+const isUnidentified = ({ calls, frames }: PlanRecording, call: string | undefined): boolean =>
+  calls.some((one) => one.task_id === call && isUnsent(one)) &&
+  frames.some(({ data, event }) => {
+    const { agent_did, task_id } = fieldsOf(data)
+    return event === "task.started" && task_id === call && agent_did === null
+  })
+
 const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segment) =>
   Layer.succeed(PeerClient, {
     discover: ({ name }) =>
-      Effect.suspend(() => {
+      Effect.flatMap(CurrentCall, (current) => {
+        // The card was asked for until the time of the call was over.
+        if (current !== undefined && isUnidentified(recording, comparison.recordedIdOf(current))) return Effect.never
         const { now, told } = toldBy(recording, comparison, `card ${name}`)
         const card = told[now]?.what
         if (card === undefined) return untold(recording, comparison, segment)

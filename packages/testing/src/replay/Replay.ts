@@ -23,6 +23,7 @@ import { RecordedCallers } from "./RecordedCallers.ts"
 import { deletions, fileObstacle, storeFiles, unsureObstacle } from "./RecordedFiles.ts"
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, withoutAuth } from "./RecordedGraph.ts"
+import { deadlineOf } from "./RecordedProviders.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
 import type { How } from "./RecordedEnd.ts"
 import { fieldsOf, listOf, type PlanRecording, read, written } from "./RecordFile.ts"
@@ -108,14 +109,25 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
 
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
+/** For how many milliseconds the plan ran on behind its deadline: its process stood still, and what it waited for came first then. */
+const lateBy = ({ frames }: PlanRecording): number => {
+  const [deadline, end] = [deadlineOf(frames), frames.findLast(({ event }) => event === "error")?.at ?? ""]
+  // One that was aborted before it began has told of none.
+  return deadline > 0 ? Math.max(Date.parse(end) - deadline, 0) : 0
+}
+
 /** The request as it was, asked by somebody who needs no secret. */
-const requestOf = ({ messages, ofEdge, plan }: PlanRecording) => {
+const requestOf = (recording: PlanRecording, { isByTime }: How) => {
+  const { messages, ofEdge, plan, preferences } = recording
   const { webhooks: _, ...asked } = fieldsOf(plan.request)
   // The request has the ids of files, the message what they are.
   const told = messages.find(({ message_id }) => message_id === questionId(plan.plan_id))?.parts
   const parts = Array.isArray(asked["question"]) ? written<ReadonlyArray<QuestionPart>>(told ?? []) : undefined
   const question = parts === undefined ? {} : { question: textOf(parts), question_parts: parts }
-  const request = { ...asked, ...question, agents: listOf(asked["agents"]).map(withoutAuth) }
+  const late = plan.error?.reason === "deadline" && !isByTime ? lateBy(recording) : 0
+  const timed = late > 0 && preferences !== undefined && { timeout_ms: preferences.timeout_ms + late + 1_000 }
+  const preferred = timed && { preferences: { ...fieldsOf(asked["preferences"]), ...timed } }
+  const request = { ...asked, ...question, ...preferred, agents: listOf(asked["agents"]).map(withoutAuth) }
   const servers = listOf(asked["mcp_servers"]).map(withoutAuth)
   return decodeRequest(
     JSON.parse(JSON.stringify({ ...request, ...ofEdge, ...(servers.length > 0 && { mcp_servers: servers }) }))
@@ -215,7 +227,7 @@ const start = Effect.fnUntraced(function* (recording: PlanRecording, replayed: R
   yield* storeFiles(recording, how.away)
   const told = toldTo(recording)
   const name = told === undefined ? yield* seed(recording) : undefined
-  const request = { ...requestOf(recording), ...(name !== undefined && { session_id: name }) }
+  const request = { ...requestOf(recording, how), ...(name !== undefined && { session_id: name }) }
   replayed.isNext = true
   const { frames, plan_id } = yield* streams.start({ caller, request, told })
   yield* Effect.forkScoped(Stream.runDrain(frames))

@@ -15,3 +15,19 @@ const next = [
 ]
 
 export const found: ReadonlyArray<number> = [...next, ...first]
+
+/**
+ * Single plans of such seeds, by their place in the seed: a process died between a result and the end of its call, or with its record of why it asked another model; texts came between an answer and what is made of it, and before the
+ * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; and a process stood still for longer than its plan had time.
+ */
+export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> = [
+  [23_279, 0],
+  [23_281, 1],
+  [30_785, 0],
+  [30_788, 5],
+  [31_374, 1],
+  [31_443, 2],
+  [31_520, 0],
+  [31_803, 1],
+  [32_054, 1]
+]
