@@ -32,6 +32,17 @@ describe("a stream that is cut", () => {
     assert.isTrue(reading.view().isDone)
   })
 
+  it("that begins with a question asked before gives what its plan has come to, too", async () => {
+    const { advance, answer: respond, asked, bowline } = setUp()
+    const plan = { plan_id: planId, session_id: "session_1", finished_at: "2026-01-01T00:00:01.000Z" }
+    const expired = problem(410, "events_expired", { plan_id: planId })
+    respond(expired, json({ ...plan, state: "completed", final: answer, error: null }))
+    const seen = watch(bowline.plan(question))
+    await advance(500)
+    assert.deepStrictEqual(seen, { ids: [1, 2], isOver: true })
+    assert.strictEqual(asked[1]?.path, `/plans/${planId}`)
+  })
+
   it("is resumed behind its last frame when it ends without done", async () => {
     const { advance, answer, asked, bowline, cuts } = setUp()
     answer(stream(...frames.slice(0, 4)), stream(...frames.slice(4)))
