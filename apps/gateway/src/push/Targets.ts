@@ -4,9 +4,9 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type ClaimedTarget, PushStore, type TargetKey, webhookWire } from "@bowline/runtime/unstable/store/PushStore"
 import { Context, Effect, FiberMap, Latch, Layer } from "effect"
 
-/** How many targets one replica claims at once, and how long it waits before it looks again. */
+/** How many targets one replica claims at once, and how long it waits for a notice before it looks again. */
 const batch = 100
-const interval = "3 seconds"
+const interval = "5 seconds"
 
 /** Notifies a target until there is nothing more to tell, as far as is known. */
 export type Notify = (claimed: ClaimedTarget) => Effect.Effect<void>
@@ -44,7 +44,7 @@ export class Targets extends Context.Service<
       const fibers = yield* FiberMap.make<TargetKey>()
       const notifiers: Notifiers = {}
       yield* notices.subscribe(({ _tag }) => {
-        if (_tag === "DeliveriesDue") wake.openUnsafe()
+        if (_tag === "DeliveriesDue" || _tag === "ListeningChanged") wake.openUnsafe()
       })
       yield* keepNotifying(({ target }) => notifiers[target.wire === webhookWire ? "webhook" : "task"], {
         store,

@@ -1,10 +1,12 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { ClaimedTarget, PushStore, TargetKey } from "@bowline/runtime/unstable/store/PushStore"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { Audience, Notices } from "@bowline/runtime/unstable/store/Notices"
+import { type ClaimedTarget, PushStore, type TargetKey } from "@bowline/runtime/unstable/store/PushStore"
 import { assert, it } from "@effect/vitest"
-import { Effect, FiberMap, Latch } from "effect"
+import { Effect, FiberMap, Latch, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import { keepNotifying } from "../../src/push/Targets.ts"
+import { keepNotifying, Targets } from "../../src/push/Targets.ts"
 
 const target: ClaimedTarget = {
   owner: CallerName.make("ann"),
@@ -15,7 +17,7 @@ const target: ClaimedTarget = {
   fence: 1
 }
 
-it.effect("a target that comes back while its former notifications still run is claimed once, not every 3 s", () =>
+it.effect("a target that comes back while its former notifications still run is claimed once, not at each look", () =>
   Effect.gen(function* () {
     let claims = 0
     // The replica that had it meanwhile has died before this one learnt that it lost it.
@@ -39,4 +41,28 @@ it.effect("a target that comes back while its former notifications still run is 
     yield* TestClock.adjust("30 seconds")
     assert.strictEqual(begun, 2)
   }).pipe(Effect.scoped)
+)
+
+it.effect(
+  "targets are looked for each 5 s, and at once where a notice says that one is due, or may have been missed",
+  () => {
+    let claims = 0
+    const audience = new Audience()
+    const claim = () => Effect.sync(() => (claims++, []))
+    const parts = Layer.mergeAll(
+      Layer.mock(PushStore, { claim }),
+      Layer.mock(Plans, { replica: Effect.succeed("replica_a"), isDraining: Effect.succeed(false) }),
+      Layer.succeed(Notices, { publish: () => Effect.void, isListening: () => true, subscribe: audience.subscribe })
+    )
+    return Effect.gen(function* () {
+      yield* Targets
+      yield* TestClock.adjust("60 seconds")
+      assert.strictEqual(claims, 13)
+      for (const _tag of ["DeliveriesDue", "ListeningChanged", "PlansLeft"] as const) {
+        audience.tell({ _tag })
+        yield* TestClock.adjust(0)
+      }
+      assert.strictEqual(claims, 15)
+    }).pipe(Effect.provide(Layer.provide(Targets.layer, parts)))
+  }
 )
