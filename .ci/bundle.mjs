@@ -68,6 +68,8 @@ await build({
     rolldownOptions: {
       input: {
         [basename(bundle, ".mjs")]: join(root, "apps/gateway/src/main.ts"),
+        // Tests run commands in one process.
+        Cli: join(root, "apps/gateway/src/cli/Cli.ts"),
         // The sources find these beside them.
         ValidationWorker: join(root, "packages/runtime/src/tool/internal/ValidationWorker.ts"),
         PostgresWorker: join(root, "packages/storage-sql/src/embedded/internal/PostgresWorker.ts")

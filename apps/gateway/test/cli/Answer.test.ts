@@ -4,7 +4,7 @@ import { results } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { start } from "../http/RunningGateway.ts"
-import { bowline } from "./Bowline.ts"
+import { bowline, told, toldByProcess } from "./Bowline.ts"
 import { hasPty, onPty } from "./Pty.ts"
 
 const tool = { name: "pick", input_schema: { type: "object", properties: { among: { type: "integer" } } } }
@@ -18,8 +18,7 @@ const withWaits = Effect.fnUntraced(function* (...approvals: ReadonlyArray<"alwa
     createBowline({ baseUrl: url }).plan({ question: "Which?", tools: [{ ...tool, approval }] })
   )
   for (const plan of plans) plan.result().catch(() => undefined)
-  const run = (...args: ReadonlyArray<string>) =>
-    Effect.scoped(Effect.flatMap(bowline(args, { BOWLINE_URL: url }), ({ ended }) => ended))
+  const run = (...args: ReadonlyArray<string>) => told(args, { BOWLINE_URL: url })
   yield* Effect.promise(async () => {
     for (const plan of plans) {
       const reading = plan[Symbol.asyncIterator]()
@@ -30,7 +29,7 @@ const withWaits = Effect.fnUntraced(function* (...approvals: ReadonlyArray<"alwa
   })
   /** The rows of what waits. */
   const waiting = (...args: ReadonlyArray<string>) =>
-    Effect.map(run("waiting", ...args), ({ stdout }) =>
+    Effect.map(toldByProcess(["waiting", ...args], { BOWLINE_URL: url }), ({ stdout }) =>
       stdout
         .trimEnd()
         .split("\n")

@@ -13,9 +13,11 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
-import { bowline } from "./Bowline.ts"
+import { bowline, told } from "./Bowline.ts"
 
-const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
+const ask = (url: string, ...args: ReadonlyArray<string>) => told(["ask", ...args], { BOWLINE_URL: url })
+
+const askAsProcess = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
 
 const at = "2026-01-02T03:04:05.678Z"
 const frame = encoder({
@@ -27,9 +29,9 @@ describe("bowline ask", () => {
   it.live("prints the answer and nothing else, and continues a session", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) => [say(`answer ${asked.messages.length}`)])
-      const first = yield* (yield* ask(url, "What?", "--session", "s")).ended
+      const first = yield* ask(url, "What?", "--session", "s")
       assert.deepStrictEqual(first, { stdout: "answer 1\n", stderr: "", code: 0, signal: null })
-      const second = yield* (yield* ask(url, "And?", "--session", "s", "--json")).ended
+      const second = yield* ask(url, "And?", "--session", "s", "--json")
       assert.strictEqual(second.code, 0)
       const result = JSON.parse(second.stdout) as Record<string, unknown>
       assert.deepInclude(result, { state: "completed" })
@@ -43,9 +45,9 @@ describe("bowline ask", () => {
       const { url } = yield* start((asked) => [say(String(asked.system.includes("Speak like a sailor.")))], {
         BOWLINE_CONFIG: join(folder, "gateway.yaml")
       })
-      const { ended } = yield* ask(url, "What?", "--preset", "knots")
-      assert.deepStrictEqual(yield* ended, { stdout: "true\n", stderr: "", code: 0, signal: null })
-      const refused = yield* (yield* ask(url, "What?", "--preset", "ropes")).ended
+      const answered = yield* ask(url, "What?", "--preset", "knots")
+      assert.deepStrictEqual(answered, { stdout: "true\n", stderr: "", code: 0, signal: null })
+      const refused = yield* ask(url, "What?", "--preset", "ropes")
       const stderr = 'invalid_request: preset: Expected default or knots, got "ropes"\n'
       assert.deepStrictEqual(refused, { stdout: "", stderr, code: 1, signal: null })
     })
@@ -55,15 +57,15 @@ describe("bowline ask", () => {
     Effect.gen(function* () {
       const folder = yield* folderOf({ "knot.txt": "left over right", "fake.png": "no picture" })
       const { url } = yield* start((asked) => [say(JSON.stringify(asked.messages.at(-1)))])
-      const { code, stdout } = yield* (yield* ask(url, "What?", "--file", join(folder, "knot.txt"))).ended
+      const { code, stdout } = yield* ask(url, "What?", "--file", join(folder, "knot.txt"))
       assert.strictEqual(code, 0)
       assert.match(stdout, /What\?.*\[file knot\.txt, text\/plain, file_.*left over right/)
-      const away = yield* (yield* ask(url, "What?", "--file", join(folder, "away.txt"))).ended
+      const away = yield* ask(url, "What?", "--file", join(folder, "away.txt"))
       assert.match(away.stderr, /^Cannot read .*away\.txt: .*\n$/)
-      const whole = yield* (yield* ask(url, "What?", "--file", folder)).ended
+      const whole = yield* ask(url, "What?", "--file", folder)
       assert.strictEqual(whole.stderr, `Cannot read ${folder}: it is not a file\n`)
       const limited = yield* start([], { BOWLINE_MAX_FILE: "5" })
-      const refused = yield* (yield* ask(limited.url, "What?", "--file", join(folder, "fake.png"))).ended
+      const refused = yield* ask(limited.url, "What?", "--file", join(folder, "fake.png"))
       assert.match(refused.stderr, /^payload_too_large: .+\n$/)
       assert.deepStrictEqual([away.code, refused.code], [1, 1])
     })
@@ -92,12 +94,14 @@ describe("bowline ask", () => {
           /^What answers at .+ is not a gateway of this version\. .+BOWLINE_URL\n$/
         ],
         [ask(closed.url, "What?"), 1, /^unauthorized: .+BOWLINE_API_KEY.+\n$/],
-        [ask(url), 64, /^Expected a question, as an argument or on stdin \(see bowline ask --help\)\n$/],
+        [
+          Effect.flatMap(askAsProcess(url), ({ ended }) => ended),
+          64,
+          /^Expected a question, as an argument or on stdin \(see bowline ask --help\)\n$/
+        ],
         [ask(url, "What?", "--agnet", "ann=http://127.0.0.1:9/"), 64, /^.+--agnet.+ \(see bowline ask --help\)\n$/]
       ] as const
-      const ended = yield* Effect.forEach(cases, ([run]) => Effect.flatMap(run, ({ ended }) => ended), {
-        concurrency: 2
-      })
+      const ended = yield* Effect.forEach(cases, ([run]) => run)
       for (const [index, [, code, line]] of cases.entries()) {
         assert.match(ended[index]?.stderr ?? "", line)
         assert.deepInclude(ended[index], { stdout: "", code })
@@ -108,7 +112,7 @@ describe("bowline ask", () => {
   it.live("ends only when a slow reader has everything", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[say("x".repeat(1_000_000)), finish("content_filter")]])
-      const { child, ended, output } = yield* ask(url, "What?")
+      const { child, ended, output } = yield* askAsProcess(url, "What?")
       child.stdout.pause()
       yield* Effect.repeat(
         Effect.promise(() => once(child.stderr, "data")),
@@ -138,7 +142,7 @@ describe("bowline ask", () => {
           body: toStream(method === "POST" ? [...moves, cut] : moves)
         })
       })
-      const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+      const { stdout, stderr, code } = yield* ask(host.url, "What?")
       assert.deepStrictEqual([stdout, stderr, code], ["answer\n", "", 0])
       const requests = yield* host.requests.all
       assert.deepStrictEqual(
@@ -159,7 +163,7 @@ describe("bowline ask", () => {
         Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: toStream([cut]) })
       )
       for (let round = 0; round < 2; round++) {
-        const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+        const { stdout, stderr, code } = yield* ask(host.url, "What?")
         assert.deepStrictEqual([stdout, code], ["", 1])
         assert.match(stderr, /^The stream broke before its first event, each time\. Try again later; [^\n]+\n$/)
       }
@@ -176,7 +180,7 @@ describe("bowline ask", () => {
     Effect.gen(function* () {
       const network = yield* Network
       const host = yield* network.serve(() => Effect.succeed(text(200, "<p>Hello", { "content-type": "text/html" })))
-      const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+      const { stdout, stderr, code } = yield* ask(host.url, "What?")
       assert.deepStrictEqual([stdout, code], ["", 1])
       assert.match(stderr, /^What answers at .+ is not a gateway of this version\. [^\n]+\n$/)
       assert.lengthOf(yield* host.requests.all, 1)
@@ -262,7 +266,7 @@ describe("bowline ask", () => {
         Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: toStream(moves) })
       )
       for (const flags of [[], ["--json"]]) {
-        const { code, stderr } = yield* (yield* ask(host.url, "What?", ...flags)).ended
+        const { code, stderr } = yield* ask(host.url, "What?", ...flags)
         assert.strictEqual(code, 0)
         assert.deepStrictEqual(stderr.split("\n"), [
           String.raw`… waits for its session, place 2. Who has it: bowline plans --session 'Ann'\''s' --state running`,
@@ -280,7 +284,7 @@ describe("bowline ask", () => {
   it.live("cancels its plan on Ctrl-C", () =>
     Effect.gen(function* () {
       const { url, provider } = yield* start([[stall]])
-      const { child, ended } = yield* ask(url, "What?")
+      const { child, ended } = yield* askAsProcess(url, "What?")
       yield* provider.requests.awaitCount(1)
       child.kill("SIGINT")
       assert.deepStrictEqual(yield* ended, { stdout: "", stderr: "Cancelled\n", code: 130, signal: null })
@@ -308,7 +312,7 @@ describe("bowline ask", () => {
           ? Effect.andThen(Deferred.succeed(cancelled, undefined), Effect.never)
           : Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: toStream(moves) })
       )
-      const { child, ended } = yield* ask(host.url, "What?")
+      const { child, ended } = yield* askAsProcess(host.url, "What?")
       yield* host.requests.awaitCount(1)
       child.kill("SIGINT")
       yield* Deferred.succeed(proceed, undefined)
@@ -338,7 +342,7 @@ describe("bowline ask", () => {
               body: toStream(method === "POST" ? [session, cut] : end)
             })
       )
-      const { child, ended } = yield* ask(host.url, "What?")
+      const { child, ended } = yield* askAsProcess(host.url, "What?")
       // It has read the first frame: it reads on behind it.
       yield* host.requests.awaitCount(2)
       child.kill("SIGINT")

@@ -4,13 +4,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { post, start } from "../http/RunningGateway.ts"
-import { bowline } from "./Bowline.ts"
+import { bowline, told, toldByProcess } from "./Bowline.ts"
 
 /** A command that speaks to the gateway, and has ended. */
 const runAt =
   (url: string) =>
   (...args: ReadonlyArray<string>) =>
-    Effect.flatMap(bowline(args, { BOWLINE_URL: url }), ({ ended }) => ended)
+    told(args, { BOWLINE_URL: url })
 
 const rowsOf = (stdout: string) =>
   stdout
@@ -42,7 +42,7 @@ const withPlans = Effect.gen(function* () {
 describe("bowline plans and sessions", () => {
   it.live("list the newest first, in a pipe with whole cells between tabs, one line each", () =>
     Effect.gen(function* () {
-      const { run } = yield* withPlans
+      const { run, url } = yield* withPlans
       const plans = yield* run("plans")
       assert.deepStrictEqual([plans.code, plans.stderr], [0, ""])
       const rows = rowsOf(plans.stdout)
@@ -56,7 +56,7 @@ describe("bowline plans and sessions", () => {
       assert.deepStrictEqual(second?.toSpliced(2, 1).slice(1), ["failed", "two", "budget_exceeded", "second"])
       assert.match(first?.[3] ?? "", /^tab here, line there, ␛\[31mescape (?:long ){20,}.*$/)
 
-      const sessions = yield* run("sessions")
+      const sessions = yield* toldByProcess(["sessions"], { BOWLINE_URL: url })
       assert.deepStrictEqual(
         rowsOf(sessions.stdout).map(([name, , , messages]) => [name, messages]),
         [
@@ -159,9 +159,9 @@ describe("bowline plans and sessions", () => {
 describe("bowline cancel", () => {
   it.live("aborts a plan, leaves one alone that is over, and says what it is then", () =>
     Effect.gen(function* () {
-      const { run, running } = yield* withPlans
+      const { run, running, url } = yield* withPlans
       const [[id = ""] = []] = rowsOf((yield* run("plans", "--state", "running")).stdout)
-      const [row] = rowsOf((yield* run("cancel", id)).stdout)
+      const [row] = rowsOf((yield* toldByProcess(["cancel", id], { BOWLINE_URL: url })).stdout)
       assert.deepStrictEqual([row?.[0], row?.[1], row?.[4]], [id, "aborted", "cancelled"])
       assert.include(yield* Effect.promise(() => running), '"reason":"cancelled"')
       const [[over = ""] = []] = rowsOf((yield* run("plans", "--state", "completed")).stdout)

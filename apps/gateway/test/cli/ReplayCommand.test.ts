@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { gunzipSync, gzipSync } from "node:zlib"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
-import { bowline } from "./Bowline.ts"
+import { told, toldByProcess } from "./Bowline.ts"
 
 const decodeFile = Schema.decodeUnknownSync(Schema.Struct({ file_id: Schema.String, sha256: Schema.String }))
 
@@ -31,26 +31,27 @@ describe("bowline export, fork and replay", () => {
       const file = join(yield* folderOf({}), "plan.bowline")
       const environment = { BOWLINE_URL: url }
       const toFile = { under: ["bash", "-c", `exec "$0" "$@" > ${file}`] }
-      const run = (args: ReadonlyArray<string>, options = {}) =>
-        Effect.flatMap(bowline(args, environment, options), ({ ended }) => ended)
-      assert.strictEqual((yield* run(["export", plan, "--files"], toFile)).code, 0)
+      const run = (args: ReadonlyArray<string>) => told(args, environment)
+      const exportTo = (...args: ReadonlyArray<string>) => toldByProcess(["export", ...args], environment, toFile)
+      assert.strictEqual((yield* exportTo(plan, "--files")).code, 0)
       const last = gunzipSync(readFileSync(file)).toString().trimEnd().split("\n").at(-1) ?? ""
       const data = Buffer.from(content).toString("base64")
       assert.deepInclude(JSON.parse(last), { type: "file", file_id, sha256, data })
-      for (const what of [file, plan]) {
-        const { code, stderr, stdout } = yield* run(["replay", what])
+      for (const replay of [toldByProcess(["replay", file], environment), run(["replay", plan])]) {
+        const { code, stderr, stdout } = yield* replay
         assert.deepStrictEqual([code, stdout, stderr], [0, `${plan}: same\n`, ""])
       }
       yield* Effect.promise(() => fetch(`${url}/files/${file_id}`, { method: "DELETE" }))
-      const without = yield* run(["export", plan, "--files"], toFile)
+      const without = yield* exportTo(plan, "--files")
       assert.strictEqual(without.code, 0)
       assert.include(without.stderr, `${file_id}: there is no such file any more`)
-      const forked = yield* run(["fork", plan, "--step", "1", "--question", "Which bend?", "--json"])
+      const fork = ["fork", plan, "--step", "1", "--question", "Which bend?", "--json"]
+      const forked = yield* toldByProcess(fork, environment)
       assert.include(forked.stdout, '"text":"A bowline."')
       const { text: ofFork } = yield* send(`${url}/plans?limit=1`)
       assert.include(ofFork, '"question_preview":"Which bend?"')
       yield* post(`${url}/plans/${plan}/feedback`, { score: -1, labels: ["x"] })
-      assert.strictEqual((yield* run(["export", "--where", "feedback=negative&label=x"], toFile)).code, 0)
+      assert.strictEqual((yield* exportTo("--where", "feedback=negative&label=x")).code, 0)
       const text = gunzipSync(readFileSync(file)).toString()
       assert.include(text, plan)
       writeFileSync(file, gzipSync(text.replaceAll("line.", "tie.")))

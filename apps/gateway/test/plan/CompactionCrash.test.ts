@@ -39,28 +39,36 @@ const behindAnswer = (millis: number): Instant => ({
   turn: (summary, kill) => [say(summary), until(Effect.asVoid(Effect.forkDetach(Effect.delay(kill, millis))))]
 })
 
-const instants = (delays: ReadonlyArray<number>): ReadonlyArray<Instant> => [
-  {
-    title: "in the midst of the summary",
-    turn: (summary, kill) => [say(summary), until(kill), stall],
-    stored: "old"
-  },
-  ...delays.map(behindAnswer),
-  { title: "as soon as its caller has seen it", turn: (summary) => [say(summary)], stored: "new" }
-]
+const inTheMidst: Instant = {
+  title: "in the midst of the summary",
+  turn: (summary, kill) => [say(summary), until(kill), stall],
+  stored: "old"
+}
+
+const onceSeen: Instant = {
+  title: "as soon as its caller has seen it",
+  turn: (summary) => [say(summary)],
+  stored: "new"
+}
 
 const compactionsIn = (frames: ReadonlyArray<Frame>) => frames.filter(({ event }) => event === "compaction")
 
 const { embedded, postgres } = databases
 
 const cases = [
-  // It takes its time to start.
-  { title: "embedded", database: embedded, resume: false, delays: [4] },
-  { title: "postgres", database: postgres, resume: false, delays: [8] },
-  { title: "postgres, with plans that go on", database: postgres, resume: true, delays: [4] }
+  // It takes its time to start, and nothing of a summary is stored in the midst of it.
+  { title: "embedded", database: embedded, resume: false, instants: [behindAnswer(4), onceSeen] },
+  { title: "postgres", database: postgres, resume: false, instants: [inTheMidst, behindAnswer(8), onceSeen] },
+  // One that was seen is stored, whether plans go on or not.
+  {
+    title: "postgres, with plans that go on",
+    database: postgres,
+    resume: true,
+    instants: [inTheMidst, behindAnswer(4)]
+  }
 ]
 
-describe.each(cases)("a compaction of a gateway that is killed, $title", ({ database, resume, delays }) => {
+describe.each(cases)("a compaction of a gateway that is killed, $title", ({ database, instants, resume }) => {
   it.live("is stored as a whole or not at all, and the session is compacted again", () =>
     Effect.gen(function* () {
       const prompts: Array<ReadonlyArray<string>> = []
@@ -83,7 +91,7 @@ describe.each(cases)("a compaction of a gateway that is killed, $title", ({ data
         BOWLINE_MODEL: "openai/scripted"
       }
       let gateway = yield* start(settings)
-      for (const [at, { title, turn, stored }] of instants(delays).entries()) {
+      for (const [at, { title, turn, stored }] of instants.entries()) {
         const session = `session-${at}`
         const planted: Array<string> = []
         const nextQuestion = () => {

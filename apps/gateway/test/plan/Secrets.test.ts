@@ -383,28 +383,32 @@ describe("secrets", () => {
   it.live("are not shown by a gateway that cannot start with them", () =>
     Effect.forEach(
       [
-        { BOWLINE_API_KEYS: planted.ann },
-        { BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.ann}` },
-        { BOWLINE_ADMIN_CALLERS: `${planted.ann}/` },
-        { BOWLINE_DID_SEED: planted.seed },
-        { BOWLINE_SECRET_KEY: planted.key },
-        { OPENAI_API_KEYS: `${planted.taken},${planted.taken}` },
-        { OPENAI_API_KEY: `${planted.taken}\t.` },
-        { OPENAI_BASE_URL: `ftp://u:${planted.taken}@127.0.0.1/` },
-        { DATABASE_URL: `http://u:${planted.taken}@127.0.0.1/` },
-        { DATABASE_URL: `postgres://u:${planted.taken}@127.0.0.1:1/none` }
+        // All that is wrong with the configuration is told at once.
+        {
+          BOWLINE_API_KEYS: planted.ann,
+          BOWLINE_ADMIN_CALLERS: `${planted.ann}/`,
+          BOWLINE_DID_SEED: planted.seed,
+          BOWLINE_SECRET_KEY: planted.key,
+          OPENAI_API_KEYS: `${planted.taken},${planted.taken}`,
+          OPENAI_BASE_URL: `ftp://u:${planted.taken}@127.0.0.1/`,
+          DATABASE_URL: `http://u:${planted.taken}@127.0.0.1/`
+        },
+        {
+          BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.ann}`,
+          OPENAI_API_KEY: `${planted.taken}\t.`
+        },
+        {
+          DATABASE_URL: `postgres://u:${planted.taken}@127.0.0.1:1/none`,
+          // A gateway with a database and no provider does not come as far as the database.
+          OPENAI_BASE_URL: "http://127.0.0.1:1/v1"
+        }
       ],
       Effect.fnUntraced(function* (settings) {
-        // A gateway with a database and no provider does not come as far as the database.
-        const provider = "DATABASE_URL" in settings ? { OPENAI_BASE_URL: "http://127.0.0.1:1/v1" } : {}
-        const exit = yield* Effect.exit(
-          start({ BOWLINE_DATA_DIR: "memory:", LOG_LEVEL: "trace", ...provider, ...settings })
-        )
+        const exit = yield* Effect.exit(start({ BOWLINE_DATA_DIR: "memory:", LOG_LEVEL: "trace", ...settings }))
         const why = Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "It has started"
-        assert.match(
-          why,
-          new RegExp(`The gateway ended:[^]*(${Object.keys(settings).join()}:|database is not available)`)
-        )
+        assert.include(why, "The gateway ended:")
+        const names = Object.keys(settings).filter((name) => !why.includes(`${name}:`))
+        assert.isTrue(names.length === 0 || why.includes("database is not available"), `${names.join()} in ${why}`)
         assert.notInclude(why, mark)
       }, Effect.scoped),
       { concurrency: 4, discard: true }
