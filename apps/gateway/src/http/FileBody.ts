@@ -4,7 +4,7 @@ import { ByteSize, Effect, Stream } from "effect"
 import { HttpIncomingMessage, type HttpServerRequest, Multipart } from "effect/http"
 import { isUtf8 } from "node:buffer"
 import { invalid, Refused } from "./Refusals.ts"
-import { collected } from "./YoungCollections.ts"
+import { collected, owned } from "./YoungCollections.ts"
 
 /** What a form may have besides its file, in bytes: the heads of its parts, and other fields. */
 const formBytes = 65_536
@@ -31,7 +31,7 @@ type Sent = Pick<Upload<Refused>, "content" | "said">
 const fromBody = (request: HttpServerRequest.HttpServerRequest): Sent => {
   const { "content-disposition": disposition = "", "content-type": type = "" } = request.headers
   const name = parse(headerText(disposition)).parameters["filename"]
-  return { said: () => ({ name, type }), content: collected(Stream.mapError(request.stream, () => notWhole)) }
+  return { said: () => ({ name, type }), content: collected(owned(Stream.mapError(request.stream, () => notWhole))) }
 }
 
 /** The one file of a form, and its `purpose`. Its other fields say nothing here. */

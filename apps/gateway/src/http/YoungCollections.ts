@@ -1,5 +1,5 @@
 import { Effect, Stream } from "effect"
-import { constants, PerformanceObserver } from "node:perf_hooks"
+import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 
@@ -15,21 +15,34 @@ const kindOf = (entry: object): unknown => {
   return typeof detail === "object" && detail !== null ? Reflect.get(detail, "kind") : undefined
 }
 
-/** What collects the young generation alone: V8 gives it to contexts that are made behind the flag. While V8 marks the whole heap it would end that at once, so it waits then. */
+/**
+ * What collects the young generation alone: V8 gives it to contexts that are made behind the flag. While V8 marks the whole heap it would end that at once, in one long turn, so it waits then.
+ * Node.js tells in the check phase of the turn that V8 has begun to mark: only there it is known.
+ */
 const makeCollect = (): (() => void) => {
   setFlagsFromString("--expose-gc")
   const gc: unknown = runInNewContext("gc")
   setFlagsFromString("--no-expose-gc")
   if (!isCollector(gc)) return () => {}
   let isMarking = false
-  new PerformanceObserver((list) => {
-    for (const kind of list.getEntries().map(kindOf)) {
+  const note = (entries: ReadonlyArray<PerformanceEntry>): void => {
+    for (const kind of entries.map(kindOf)) {
       if (kind === constants.NODE_PERFORMANCE_GC_INCREMENTAL) isMarking = true
       if (kind === constants.NODE_PERFORMANCE_GC_MAJOR) isMarking = false
     }
-  }).observe({ entryTypes: ["gc"] })
+  }
+  const observer = new PerformanceObserver((list) => note(list.getEntries()))
+  observer.observe({ entryTypes: ["gc"] })
+  let isAsked = false
   return () => {
-    if (!isMarking) gc({ type: "minor" })
+    // One collection may be what V8 begins to mark behind: the next one is asked for in another turn.
+    if (isAsked) return
+    isAsked = true
+    setImmediate(() => {
+      isAsked = false
+      note(observer.takeRecords())
+      if (!isMarking) gc({ type: "minor" })
+    })
   }
 }
 
@@ -73,3 +86,23 @@ export const collected = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stre
       })
     )
   )
+
+/** Gives the memory of a piece back, if it is all of its buffer. */
+const giveBack = ({ buffer, byteLength }: Uint8Array): void => {
+  if (buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
+}
+
+/**
+ * The pieces of a body that nobody else has. Each one is the reader's until it asks for the next one: then its memory is given back, and does not wait for a collection. While many bodies wait for
+ * each other their pieces grow old, and only a collection of the whole heap would free them.
+ */
+export const owned = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
+  Stream.suspend(() => {
+    let before: Uint8Array | undefined
+    // One by one: the pieces of an array would all be mapped before the first is read.
+    return Stream.map(Stream.rechunk(content, 1), (piece) => {
+      if (before !== undefined) giveBack(before)
+      before = piece
+      return piece
+    })
+  })

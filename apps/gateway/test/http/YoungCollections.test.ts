@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { constants, PerformanceObserver } from "node:perf_hooks"
-import { collected } from "../../src/http/YoungCollections.ts"
+import { collected, owned } from "../../src/http/YoungCollections.ts"
 
 /** The next collection that somebody has asked for, as V8 tells it. */
 const nextForced = () =>
@@ -26,6 +26,24 @@ describe("the bytes of large bodies", () => {
       assert.deepStrictEqual(yield* Stream.runCollect(collected(Stream.fromIterable(pieces))), pieces)
       assert.strictEqual(yield* Effect.promise(() => forced), constants.NODE_PERFORMANCE_GC_MINOR)
       assert.strictEqual("gc" in globalThis, false)
+    })
+  )
+
+  it.effect("are given back one by one, but for those of a buffer that has more", () =>
+    Effect.gen(function* () {
+      const shared = new Uint8Array(8)
+      const pieces = [Uint8Array.of(1, 2), Uint8Array.of(3), shared.subarray(0, 4), Uint8Array.of(4)]
+      const found: Array<ReadonlyArray<number>> = []
+      yield* Stream.runForEach(owned(Stream.fromIterable(pieces)), (piece) =>
+        Effect.sync(() => void found.push([piece.length, ...pieces.map(({ length }) => length)]))
+      )
+      assert.deepStrictEqual(found, [
+        [2, 2, 1, 4, 1],
+        [1, 0, 1, 4, 1],
+        [4, 0, 0, 4, 1],
+        [1, 0, 0, 4, 1]
+      ])
+      assert.strictEqual(shared.length, 8)
     })
   )
 })
