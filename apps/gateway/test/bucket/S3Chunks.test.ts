@@ -1,5 +1,6 @@
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import { FileId } from "@bowline/domain/unstable/file/StoredFile"
+import { FileStore, OutsideChunks } from "@bowline/runtime/unstable/store/FileStore"
 import { layerPostgres } from "@bowline/storage-sql/SqlStore"
 import { say } from "@bowline/testing/provider/Turn"
 import { LeaseTime } from "@bowline/testing/unstable/store/StoreCase"
@@ -10,20 +11,21 @@ import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs"
 import { request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import S3rver from "s3rver"
 import * as S3Chunks from "../../src/bucket/S3Chunks.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, startOn } from "../http/RunningGateway.ts"
 import { databases, restored } from "../plan/Databases.ts"
 import * as GatewayProcess from "../plan/GatewayProcess.ts"
+import * as SignedBucket from "./SignedBucket.ts"
 
 const bucket = "files"
+const region = "eu-central-1"
 
 /** The SDK finds the credentials there. */
 const withCredentials = Effect.acquireRelease(
   Effect.sync(() => {
     const before = { ...process.env }
-    Object.assign(process.env, { AWS_ACCESS_KEY_ID: "S3RVER", AWS_SECRET_ACCESS_KEY: "S3RVER" })
+    Object.assign(process.env, { AWS_ACCESS_KEY_ID: SignedBucket.key, AWS_SECRET_ACCESS_KEY: SignedBucket.key })
     return before
   }),
   (before) =>
@@ -56,10 +58,9 @@ class Bucket extends Context.Service<
         Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-bucket-"))),
         (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
       )
-      const make = (port: number) =>
-        new S3rver({ port, address: "127.0.0.1", silent: true, directory, configureBuckets: [{ name: bucket }] })
-      let server = make(0)
-      const { port } = yield* Effect.promise(() => server.run())
+      const make = (port: number) => SignedBucket.serve({ port, directory, bucket, region })
+      let server = yield* Effect.promise(() => make(0))
+      const { port } = server
       const stop = Effect.promise(() => server.close())
       yield* Effect.addFinalizer(() => Effect.ignore(stop))
       return {
@@ -67,8 +68,7 @@ class Bucket extends Context.Service<
         endpoint: `http://127.0.0.1:${port}`,
         stop,
         restart: Effect.promise(async () => {
-          server = make(port)
-          await server.run()
+          server = await make(port)
         }),
         keys: () =>
           readdirSync(join(directory, bucket), { recursive: true, encoding: "utf8" }).filter((name) =>
@@ -85,7 +85,7 @@ const onPostgres = Layer.unwrap(
     const { DATABASE_URL } = yield* databases.postgres
     return Layer.provide(
       layerPostgres({ url: Redacted.make(DATABASE_URL), maxConnections: 5 }),
-      S3Chunks.layer({ bucket, endpoint, prefix: "kept/" })
+      S3Chunks.layer({ bucket, endpoint, region, prefix: "kept/" })
     )
   })
 )
@@ -102,6 +102,18 @@ describe("files in a bucket", () => {
         assert.isTrue(keys().every((key) => key.startsWith("kept/file_")))
       })
     )
+
+    it.effect("are refused where the region, which is signed, is another one", () =>
+      Effect.gen(function* () {
+        const { endpoint } = yield* Bucket
+        const chunk = { file: FileId.make(`file_${"0".repeat(36)}`), seq: 0 }
+        const put = Effect.flatMap(OutsideChunks, (place) => place?.put(chunk, new Uint8Array(1)) ?? Effect.void)
+        const { reason } = yield* Effect.flip(
+          Effect.provide(put, S3Chunks.layer({ bucket, endpoint, region: "eu-west-1" }))
+        )
+        assert.strictEqual(reason._tag, "rejected")
+      })
+    )
   })
 
   it.live(
@@ -111,7 +123,7 @@ describe("files in a bucket", () => {
         const { directory, endpoint, keys, restart, stop } = yield* Bucket
         const folder = yield* folderOf({
           "gateway.json": JSON.stringify({
-            files: { s3: { bucket, endpoint, region: "eu-central-1", prefix: "kept/" } }
+            files: { s3: { bucket, endpoint, region, prefix: "kept/" } }
           })
         })
         const BOWLINE_CONFIG = join(folder, "gateway.json")
@@ -189,15 +201,15 @@ describe("files in a bucket", () => {
   it.live("leave nothing in it of a process that is killed while it stores one and deletes another", () =>
     Effect.gen(function* () {
       const { endpoint, keys } = yield* Bucket
-      const s3 = { bucket, endpoint, region: "eu-central-1", prefix: "kept/" }
+      const s3 = { bucket, endpoint, region, prefix: "kept/" }
       const folder = yield* folderOf({ "gateway.json": JSON.stringify({ files: { s3 } }) })
       const { DATABASE_URL } = yield* databases.postgres
       const doomed = yield* GatewayProcess.start({
         DATABASE_URL,
         OPENAI_API_KEY: "key",
         BOWLINE_CONFIG: join(folder, "gateway.json"),
-        AWS_ACCESS_KEY_ID: "S3RVER",
-        AWS_SECRET_ACCESS_KEY: "S3RVER"
+        AWS_ACCESS_KEY_ID: SignedBucket.key,
+        AWS_SECRET_ACCESS_KEY: SignedBucket.key
       })
       const until = (holds: () => boolean) =>
         Effect.repeat(Effect.sync(holds), { until: (isSo) => isSo, schedule: Schedule.spaced("5 millis") })
@@ -222,7 +234,7 @@ describe("files in a bucket", () => {
         Effect.provide(
           Layer.provide(
             layerPostgres({ url: Redacted.make(DATABASE_URL), maxConnections: 2 }),
-            S3Chunks.layer({ bucket, endpoint, prefix: "kept/" })
+            S3Chunks.layer({ bucket, endpoint, region, prefix: "kept/" })
           )
         )
       )
