@@ -8,6 +8,7 @@ import { McpClient } from "@bowline/runtime/remote/McpClient"
 import { PeerClient } from "@bowline/runtime/remote/PeerClient"
 import { linesOf } from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
@@ -37,7 +38,12 @@ const App = Plans.layer.pipe(
 
 const program = Effect.gen(function* () {
   const plans = yield* Plans
-  const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
+  const stores = {
+    store: yield* PlanStore,
+    sessions: yield* SessionStore,
+    inboxes: yield* InboxStore,
+    files: yield* FileStore
+  }
   const lines: Array<object> = []
   for (const question of ["Where is my order 7?", "Where are my orders 3 and 7?"]) {
     const { events, plan_id } = yield* plans.start({ caller: anonymous, request: PlanRequest.make({ question }) })

@@ -60,13 +60,13 @@ export const layer = HttpApiBuilder.group(
     const streams = yield* PlanStreams
     const answerWith = yield* ReadingAnswer.make
     const findOwners = yield* ownersOf
-    const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
+    const files = yield* FileStore
+    const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore, files }
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(AskBody, maxBody)
     const readFork = readSentJson(GivenFork, maxBody)
     const makeFork = yield* Forks.make
-    const files = yield* FileStore
     const { takeQuestion } = yield* QuestionFiles.make
     /** The request as plans have it: its files are stored, and nothing else has their bytes from here on. */
     const withFiles = Effect.fnUntraced(function* (caller: CallerName, value: AskBody, sent: unknown) {

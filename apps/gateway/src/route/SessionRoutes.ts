@@ -8,7 +8,7 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { RevertRequest } from "@bowline/protocol/unstable/session/SessionsApi"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
-import { FileStore, idsTold } from "@bowline/runtime/unstable/store/FileStore"
+import { allFiles, FileStore, idsTold } from "@bowline/runtime/unstable/store/FileStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -19,9 +19,6 @@ import { readJson, readNothing } from "../http/RequestBody.ts"
 
 const otherOrder = { path: ["cursor"], message: "Expected the next_cursor of a page in the same order" }
 
-/** More files than a session can have. */
-const maxFiles = 1_000_000
-
 /** Messages of a session, with a line in the place of each file that was deleted, as models are told. */
 const withoutDeleted = Effect.fnUntraced(function* (
   files: FileStore["Service"],
@@ -29,7 +26,7 @@ const withoutDeleted = Effect.fnUntraced(function* (
   messages: ReadonlyArray<Message>
 ) {
   if (idsTold(messages).length === 0) return messages
-  const there = new Set((yield* files.ofSession(session, maxFiles)).map(({ file_id }) => file_id))
+  const there = new Set((yield* files.ofSession(session, allFiles)).map(({ file_id }) => file_id))
   return messages.map((message): Message => ({
     ...message,
     parts: message.parts.map((part) =>

@@ -4,6 +4,9 @@ import type { Script } from "@bowline/testing/unstable/provider/Script"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { read, replay } from "@bowline/testing/replay/Replay"
+import { createHash } from "node:crypto"
+import { gunzipSync } from "node:zlib"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { join } from "node:path"
 import { fileServer } from "./FileServer.ts"
@@ -97,7 +100,7 @@ describe("the files of a question", () => {
         yield* post(`${url}/plan`, { question: "And now?", session_id: "knots" }, ann)
         assert.include(yield* lastAsked(gateway), `data:image/png;base64,`)
         yield* send(`${url}/files/${id}`, { method: "DELETE", headers: ann })
-        yield* post(`${url}/plan`, { question: "And then?", session_id: "knots" }, ann)
+        const after = yield* post(`${url}/plan`, { question: "And then?", session_id: "knots" }, ann)
         const later = yield* lastAsked(gateway)
         assert.notInclude(later, `data:image/png;base64,`)
         assert.include(later, "[diagram.png, deleted]")
@@ -106,6 +109,30 @@ describe("the files of a question", () => {
         const gone = { type: "text", text: "[diagram.png, deleted]" }
         assert.deepStrictEqual(first?.parts.slice(0, 2), [parts[0], gone])
         assert.include(JSON.stringify(first?.parts[2]), '"name":"rope.pdf"')
+
+        // An export says what stands for its files, and those that are there by their digests. It can be run again.
+        const exported = yield* Effect.promise(async () => {
+          const answer = await fetch(`${url}/plans/${String(after.body["plan_id"])}/export`, { headers: ann })
+          return new Uint8Array(await answer.arrayBuffer())
+        })
+        const lines = gunzipSync(exported).toString().trimEnd().split("\n")
+        const named = lines
+          .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>)
+          .filter((line) => line["type"] === "named")
+        const digestOf = (bytes: string | Buffer) => createHash("sha256").update(bytes).digest("hex")
+        assert.deepStrictEqual(named, [
+          { type: "named", file_id: id, text: "[diagram.png, deleted]", sha256: null },
+          {
+            type: "named",
+            file_id: pdf?.file_id,
+            text: `[file rope.pdf, application/pdf, ${pdf?.file_id}]`,
+            sha256: digestOf(paper)
+          },
+          { type: "named", file_id: text?.file_id, text: textLine, sha256: digestOf("left over right") }
+        ])
+        const [recording] = read(exported)
+        assert(recording !== undefined)
+        assert.deepStrictEqual(yield* Effect.promise(() => replay(recording)), { _tag: "Same" })
 
         // A fork of the plan asks what is left of its question.
         const forked = yield* post(`${url}/plans/${String(body["plan_id"])}/fork`, {}, ann)

@@ -1,6 +1,7 @@
 import { isSettled, type Plan } from "@bowline/domain/plan/Plan"
 import { all as allPages, linesOf } from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
@@ -25,7 +26,12 @@ const wanted = (): string | undefined => all ?? (sampled.test(expect.getState().
 
 /** Writes what is on record of each plan of these stores that is over, where anybody may read it, and `FormerPlans.test.ts` of the test kit runs it again. */
 export const keep = Effect.fnUntraced(function* (folder: string) {
-  const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
+  const stores = {
+    store: yield* PlanStore,
+    sessions: yield* SessionStore,
+    inboxes: yield* InboxStore,
+    files: yield* FileStore
+  }
   const plans = yield* allPages((page) => stores.store.list(undefined, {}, page))
   for (const { caller, plan_id } of plans.filter(isSettled)) {
     const path = join(folder, `${plan_id}.bowline`)

@@ -8,6 +8,7 @@ import type { Message, MessageId } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Option, Predicate, Schema, Struct } from "effect"
 import { type EventRow, type PlanFrame, toFrames } from "../store/EventRow.ts"
+import { allFiles, type FileStore } from "../store/FileStore.ts"
 import type { InboxStore } from "../store/InboxStore.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import type { PlanStore, Recorded, RecordedCall } from "../store/PlanStore.ts"
@@ -23,7 +24,9 @@ import {
 } from "./BeginRecord.ts"
 import type { BlockedRecord } from "./BlockedRecord.ts"
 import type { GivenRecord } from "./GivenRecord.ts"
+import { filesIn, type NamedFile, namedFiles } from "./NamedFiles.ts"
 
+export { filesIn }
 export type { OperatorRules }
 
 /** The version of the format. Another meaning of a line has another one; new lines and new fields have not. */
@@ -47,6 +50,7 @@ export type Line =
   | ({ readonly type: "preferences"; readonly preferences: Recorded["preferences"] } & OfEdge)
   | { readonly type: "text"; readonly digest: string; readonly text: string }
   | ({ readonly type: "message" } & Message)
+  | NamedFile
   | Recording
   | { readonly type: "frame"; readonly id: number; readonly event: string; readonly at: string; readonly data: object }
   | ({ readonly type: "call" } & Omit<RecordedCall, "input">)
@@ -66,6 +70,7 @@ interface Stores {
   readonly store: PlanStore["Service"]
   readonly sessions: SessionStore["Service"]
   readonly inboxes: InboxStore["Service"]
+  readonly files: FileStore["Service"]
 }
 
 const rowsAtOnce = 500
@@ -144,7 +149,7 @@ const withoutLink = ({ event, payload }: PlanFrame): object => {
 
 /** All that is on record of a plan, line by line. Fails with `EventsExpired` where its events are kept no longer. */
 export const linesOf = Effect.fnUntraced(function* (
-  { inboxes, sessions, store }: Stores,
+  { files, inboxes, sessions, store }: Stores,
   owner: CallerName,
   id: PlanId
 ): Effect.fn.Return<ReadonlyArray<Line>, EventsExpired | NotFound | StorageError> {
@@ -155,7 +160,8 @@ export const linesOf = Effect.fnUntraced(function* (
   const ofEdge = Option.getOrElse(decodeOfEdge(unguarded(request)), (): OfEdge => ({}))
   const recorded = rows.map((row) => ({ row, records: recordsOf(row) }))
   const records = recorded.flatMap((one) => one.records)
-  const begin = records.find((record) => record.type === "begin")
+  const begins = records.filter((record) => record.type === "begin")
+  const [begin] = begins
   const digests = records.flatMap((record): ReadonlyArray<string> => {
     if (record.type === "begin") return [record.environment]
     if (record.type !== "sources") return []
@@ -164,18 +170,22 @@ export const linesOf = Effect.fnUntraced(function* (
   const texts = yield* store.keptTexts([...new Set(digests)])
   const messages = yield* messagesOf(sessions, plan, begin?.history)
   const entries = yield* all((page) => inboxes.list(id, owner, page))
+  const told = recorded.map(({ records, row }) => ({
+    records,
+    frames: toFrames(row).map((frame) => {
+      const { at, event, seq } = frame
+      return { type: "frame" as const, id: seq, event, at, data: withoutLink(frame) }
+    })
+  }))
+  const named = filesIn({ messages, begins, frames: told.flatMap(({ frames }) => frames) })
+  const there = named.length === 0 ? [] : yield* files.ofSession(plan.session_id, allFiles)
   return [
     { type: "plan", schema, version, plan },
     { type: "preferences", preferences, ...ofEdge },
     ...Array.from(texts, ([digest, text]): Line => ({ type: "text", digest, text })),
     ...messages.map((message): Line => ({ type: "message", ...message })),
-    ...recorded.flatMap(({ records, row }): ReadonlyArray<Line> => [
-      ...records,
-      ...toFrames(row).map((frame): Line => {
-        const { at, event, seq } = frame
-        return { type: "frame", id: seq, event, at, data: withoutLink(frame) }
-      })
-    ]),
+    ...namedFiles(named, there),
+    ...told.flatMap(({ frames, records }): ReadonlyArray<Line> => [...records, ...frames]),
     // The frame of its start has what it was called with.
     ...calls.map((call): Line => ({ type: "call", ...Struct.omit(call, ["input"]) })),
     ...entries.map((entry): Line => ({ type: "entry", entry }))

@@ -47,6 +47,9 @@ export const OutsideChunks = Context.Reference<ChunkPlace | undefined>("@bowline
   defaultValue: () => undefined
 })
 
+/** More files than a session can have. */
+export const allFiles = 1_000_000
+
 /** What callers' files may have together, in bytes. */
 export interface FileQuota {
   readonly caller: number

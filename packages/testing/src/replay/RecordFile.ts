@@ -66,6 +66,8 @@ export interface PlanRecording {
   /** Each with the number of frames in front of it. */
   readonly givens: ReadonlyArray<Of<"given"> & { readonly place: number }>
   readonly entries: ReadonlyArray<Of<"entry">["entry"]>
+  /** Those that other lines name. Exports of earlier versions have none. */
+  readonly named: ReadonlyArray<Of<"named">>
   /** Those that `bowline export --files` has brought. */
   readonly files: ReadonlyArray<Of<"file">>
 }
@@ -128,6 +130,7 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
     allowances: of("allowance"),
     claims: of("claim"),
     givens: placed("given", "frame"),
+    named: of("named"),
     files: of("file"),
     entries: of("entry").map(({ entry }) => entry)
   }

@@ -1,40 +1,13 @@
 import type { FileReference } from "@bowline/domain/session/Message"
 import { FileRefused } from "@bowline/domain/plan/Refusal"
-import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { ReceivedFile } from "@bowline/runtime/remote/PeerClient"
+import { filesIn } from "@bowline/runtime/unstable/record/PlanExport"
 import { chunkBytes, FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import { type Fields, fieldsOf, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
+import { type Fields, fieldsOf, type PlanRecording, type RecordedCall } from "./RecordFile.ts"
 
 const refused = /^\[file (.*), which is not kept: (.*)\]$/
-
-/** A file of which no message tells: its call was not over. */
-const untold = (data: Fields): ReadonlyArray<FileReference> => {
-  const { content, file_id, media_type, name } = data
-  if (typeof file_id !== "string") return []
-  const [, width, height] = /, (\d+)×(\d+), file_/.exec(String(content)) ?? []
-  const size = {
-    width: width === undefined ? null : Number(width),
-    height: height === undefined ? null : Number(height)
-  }
-  const [type, id] = [String(media_type), FileId.make(file_id)]
-  return [{ type: "file", file_id: id, media_type: written(type), name: String(name), bytes: 1, ...size }]
-}
-
-/** The files of the question, of the history, and of what calls have given, each once. */
-const filesIn = ({
-  begins,
-  frames,
-  messages
-}: Pick<PlanRecording, "begins" | "frames" | "messages">): ReadonlyArray<FileReference> => {
-  const told = messages.flatMap(({ parts }) =>
-    parts.flatMap((part) => (part.type === "file" && "file_id" in part ? [part] : []))
-  )
-  const given = frames.flatMap(({ data, event }) => (event === "task.artifact" ? untold(fieldsOf(data)) : []))
-  const listed = begins.flatMap(({ files = [] }) => files)
-  return Array.from(new Map([...given, ...told, ...listed].map((file) => [file.file_id, file])).values())
-}
 
 /** What stands for the bytes of a file that the replay does not need: who uploads it gets what its upload got. */
 const standIn = (text: string): Buffer => Buffer.from(text)
@@ -110,10 +83,11 @@ export const fileObstacle = (recording: PlanRecording): string | undefined => {
   return broken && `the bytes of ${broken.file_id} in the record are not those of its sha256`
 }
 
-/** The files of what was said before the plan, of which the record has no bytes: it does not tell whether they were deleted before it. */
-const unsure = ({ begins, files, frames, messages, plan }: PlanRecording): ReadonlyArray<FileReference> => {
+/** The files of what was said before the plan that were not there any more as it was exported, or of which the record does not tell that: they may have been deleted before the plan. */
+const unsure = ({ begins, files, frames, messages, named, plan }: PlanRecording): ReadonlyArray<FileReference> => {
   const own = messages.filter(({ plan_id }) => plan_id === plan.plan_id)
-  const sure = new Set([...files, ...filesIn({ begins, frames, messages: own })].map(({ file_id }) => file_id))
+  const there = [...files, ...named.filter(({ sha256 }) => sha256 !== null)]
+  const sure = new Set([...there, ...filesIn({ begins, frames, messages: own })].map(({ file_id }) => file_id))
   return filesIn({ begins, frames, messages }).filter(({ file_id }) => !sure.has(file_id))
 }
 
@@ -135,7 +109,7 @@ export const unsureObstacle = (recording: PlanRecording): string | undefined => 
   const files = unsure(recording)
   if (files.length <= maxUnsure) return undefined
   const names = files.map(({ name }) => name).join(", ")
-  return `some of its earlier files may have been deleted before it, and the record does not tell which (${names}): export it with --files`
+  return `some of its earlier files may have been deleted before it, and the record does not tell which: ${names}`
 }
 
 const farOff = "2999-01-01T00:00:00.000Z"

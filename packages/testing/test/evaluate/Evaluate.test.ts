@@ -3,6 +3,7 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { LocalTools, type Tool } from "@bowline/runtime/tool/LocalTools"
 import * as PlanExport from "@bowline/runtime/unstable/record/PlanExport"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
+import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
@@ -57,7 +58,12 @@ const provided =
 /** So many plans, each with a call and an answer, as a file. */
 const exported = (count: number) =>
   Effect.gen(function* () {
-    const stores = { store: yield* PlanStore, sessions: yield* SessionStore, inboxes: yield* InboxStore }
+    const stores = {
+      store: yield* PlanStore,
+      sessions: yield* SessionStore,
+      inboxes: yield* InboxStore,
+      files: yield* FileStore
+    }
     const ids = yield* Effect.forEach(Array.from({ length: count }).keys(), (index) =>
       Effect.scoped(
         Effect.gen(function* () {

@@ -186,7 +186,12 @@ const isOurs = (world: World, call: ObservedCall): boolean => {
 /** What is on record of each plan that is over and stored, as an export has it. The stores have to be those in memory. */
 export const exported = ({ database, world }: Pick<Parts, "database" | "world">): ReadonlyArray<string> => {
   const get = <Id extends Stores, Shape>(key: Context.Key<Id, Shape>): Shape => Context.get(database.stores, key)
-  const stores = { store: get(PlanStore), sessions: get(SessionStore), inboxes: get(InboxStore) }
+  const stores = {
+    store: get(PlanStore),
+    sessions: get(SessionStore),
+    inboxes: get(InboxStore),
+    files: get(FileStore)
+  }
   const files = Effect.forEach(database.created, ([id, { caller }]) =>
     Effect.gen(function* () {
       const plan = yield* stores.store.get(caller, id)
