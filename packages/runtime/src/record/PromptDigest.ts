@@ -34,7 +34,10 @@ export interface PromptDigest {
   readonly rest: string
 }
 
-/** Its text without the ids of calls: legal histories have each result directly behind its call. */
+/** When a call of the tool `wait` was over. */
+const waitEnd = /(?<=^\{"because":"(?:text|timer)","at":")[^"]+/
+
+/** Its text without the ids of calls, and the times of the gateway: legal histories have each result directly behind its call. */
 const textsOf = ({ parts, role }: Entry): ReadonlyArray<string> => [
   role,
   ...parts.flatMap((part): ReadonlyArray<string> => {
@@ -45,7 +48,7 @@ const textsOf = ({ parts, role }: Entry): ReadonlyArray<string> => [
       case "tool_call":
         return [part.type, part.tool, part.raw_input ?? JSON.stringify(part.input)]
       case "tool_result":
-        return [part.type, part.content]
+        return [part.type, part.content.replace(waitEnd, "#")]
       case "file":
         return [part.type, JSON.stringify(part)]
     }

@@ -1,3 +1,4 @@
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type * as ProviderErrors from "@bowline/domain/provider/ProviderError"
 import { type ProviderPart, Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -107,6 +108,11 @@ const isSteered = ({ came, expected }: Comparison): boolean => {
   return next?.event === "inbox.taken" && step === came.findLast(({ event }) => event === "step")?.data["step"]
 }
 
+/** The store, which has what is known of credentials, too: what is read fails while it is away. */
+interface Available {
+  readonly reads: Effect.Effect<void, StorageError>
+}
+
 /** Whether a text has interrupted the step before it has begun the next attempt. */
 const isCutShort = (
   { attempts, frames }: PlanRecording,
@@ -135,7 +141,8 @@ const poolOf = (
   comparison: Comparison,
   providers: Providers["Service"],
   abort: number | undefined,
-  next: () => RecordedAttempt | undefined
+  next: () => RecordedAttempt | undefined,
+  store: Available
 ): CredentialPool["Service"] => {
   let looks = 0
   let attempts = 0
@@ -159,7 +166,9 @@ const poolOf = (
   return {
     pick: (wanted) =>
       Effect.suspend(() =>
-        wanted.prefer !== undefined && isCutShort(recording, comparison) ? Effect.never : Effect.succeed(choose(wanted))
+        wanted.prefer !== undefined && isCutShort(recording, comparison)
+          ? Effect.never
+          : Effect.map(store.reads, () => choose(wanted))
       ),
     judge: (_use, reason) => Effect.succeed(reason),
     // A plan that was aborted before it told of a retry was aborted as it stored that.
@@ -179,7 +188,13 @@ const poolOf = (
 }
 
 /** The providers, and their credentials: each request gets what the next recorded attempt got. */
-export const layer = (recording: PlanRecording, comparison: Comparison, how: How, segment: Segment) => {
+export const layer = (
+  recording: PlanRecording,
+  comparison: Comparison,
+  how: How,
+  segment: Segment,
+  store: Available
+) => {
   const abort = abortIn(recording, comparison, how)
   const left = [...attemptsOf(recording, comparison, segment)]
   comparison.attempts = segment.attempts.from
@@ -268,7 +283,7 @@ export const layer = (recording: PlanRecording, comparison: Comparison, how: How
   const blocked = recording.blocked.slice(segment.blocked.from, segment.blocked.to)
   const pool = Layer.effect(
     CredentialPool,
-    Effect.map(Providers, (providers) => poolOf(recording, blocked, comparison, providers, abort, () => left[0]))
+    Effect.map(Providers, (providers) => poolOf(recording, blocked, comparison, providers, abort, () => left[0], store))
   )
   return Layer.provideMerge(pool, Providers.layer(adapters))
 }

@@ -94,11 +94,25 @@ export class ReplayedPlan {
   }
 
   /** Fails for so long that the plan fails, if its store was away as it was about to store what stands in front of its end. */
-  #unlessAway({ events }: PlanCommit): Effect.Effect<void, StorageError> {
-    const { came, expected } = this.#comparison
+  #store({ events }: PlanCommit): Effect.Effect<void, StorageError> {
     const count = events.filter(isComparable).reduce((sum, row) => sum + row.count, 0)
+    return this.#awayFrom(count)
+  }
+
+  /** The same of what the planner reads: what it writes in front of that comes first. */
+  get reads(): Effect.Effect<void, StorageError> {
+    if (this.#recording.plan.error?.code !== "storage") return Effect.void
+    return Effect.andThen(
+      Effect.sleep(1),
+      Effect.suspend(() => this.#awayFrom(0))
+    )
+  }
+
+  #awayFrom(count: number): Effect.Effect<void, StorageError> {
+    const { came, expected } = this.#comparison
     const end = expected.findLastIndex((frame) => !isEnding(frame)) + 1
-    if (this.#recording.plan.error?.code !== "storage" || count === 0 || came.length + count < end) return Effect.void
+    if (this.#recording.plan.error?.code !== "storage") return Effect.void
+    if (this.#awayUntil === undefined && came.length + count < end) return Effect.void
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {
       this.#awayUntil ??= now + awayFor
       const reason = new Unavailable({ cause: "It was away" })
@@ -237,11 +251,12 @@ export class ReplayedPlan {
     })
   }
 
-  /** What the planner asks for, unless somebody has aborted the plan while it waited for that. */
-  #unlessAborted<A, E>(asked: Effect.Effect<A, E>): Effect.Effect<A, E> {
+  /** What the planner asks for, unless somebody has aborted the plan while it waited for that, or the store was away. */
+  #unlessAborted<A, E>(asked: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
     return Effect.suspend(() => {
       const { callers } = this
-      return callers?.isAborting === true ? Effect.andThen(callers.abort, Effect.never) : asked
+      if (callers?.isAborting === true) return Effect.andThen(callers.abort, Effect.never)
+      return Effect.andThen(this.reads, asked)
     })
   }
 
@@ -263,7 +278,7 @@ export class ReplayedPlan {
         Effect.gen({ self: this }, function* () {
           const own = batch.find(({ plan_id }) => plan_id === this.#id)
           if (own !== undefined && this.#isBeyond(own)) return yield* Effect.never
-          if (own !== undefined) yield* this.#unlessAway(own)
+          if (own !== undefined) yield* this.#store(own)
           if (own?.inbox?.closes === true && this.callers !== undefined) {
             const count = own.events.reduce((sum, row) => sum + row.count, 0)
             // They were heard before this was stored: now it is not, and the plan hears them.
@@ -302,11 +317,10 @@ export class ReplayedPlan {
         return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), kept)
       },
       claimOf: (owner, key) =>
-        Effect.flatMap(CurrentCall, (call) => {
-          const known = this.#claimOf(call)
-          return known === undefined
-            ? Effect.map(store.claimOf(owner, key), Option.map(this.#asThen))
-            : Effect.succeed(known)
+        Effect.gen({ self: this }, function* () {
+          yield* this.reads
+          const known = this.#claimOf(yield* CurrentCall)
+          return known ?? Option.map(yield* store.claimOf(owner, key), this.#asThen)
         }),
       spent: (owner, day) =>
         this.#unlessAborted(

@@ -13,7 +13,7 @@ import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/Leas
 import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { Cause, Context, Effect, Exit, Layer, Schema, Scope, Stream } from "effect"
 import { Loop } from "../simulation/process/Loop.ts"
-import { Process } from "../simulation/process/Process.ts"
+import { epoch, Process } from "../simulation/process/Process.ts"
 import * as RealWorld from "../simulation/process/RealWorld.ts"
 import { SeededRandom } from "../simulation/scenario/SeededRandom.ts"
 import * as Given from "../store/Given.ts"
@@ -327,6 +327,8 @@ const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed
     for (const [index, segment] of comparison.segments.entries()) {
       if (index > 0) replayed.leave(segment)
       const process = new Process(`replay ${index}`, loop, random.of(`process ${index}`), () => undefined)
+      // Calls that wait until a time say which.
+      process.stepClock(Date.parse(recording.plan.created_at) - epoch)
       let exit: Exit.Exit<void, unknown> | undefined
       process.fork(
         Effect.map(Effect.exit(ofProcess(process)), (ended) => {

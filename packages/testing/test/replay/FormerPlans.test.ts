@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
+import { connect } from "node:net"
 import { join } from "node:path"
 import { brotliDecompressSync } from "node:zlib"
 import { type PlanRecording, read, replay } from "../../src/replay/Replay.ts"
@@ -36,6 +37,8 @@ const seeds = given === undefined ? chosen : Array.from({ length: Number(given) 
 /** Where tests of the gateway have kept what is on record of their plans: of some in `npm test`. */
 const kept = process.env["BOWLINE_TEST_RECORDS"] ?? process.env["BOWLINE_TEST_RECORDS_SAMPLE"]
 const reference = new URL("../../../../docs/reference/record.md", import.meta.url)
+
+const readFormer = (name: string) => read(brotliDecompressSync(readFileSync(new URL(name, folder))))
 
 const isOfFile = ({ data, event }: PlanRecording["frames"][number]): boolean =>
   event === "task.artifact" && "file_id" in data
@@ -76,7 +79,7 @@ describe("a plan on record", () => {
   it.each(readdirSync(folder))(
     "runs as it ran with the version %s, or the changelog says why not",
     async (name) => {
-      const recordings = read(brotliDecompressSync(readFileSync(new URL(name, folder))))
+      const recordings = readFormer(name)
       assert.lengthOf(recordings, 200)
       for (const recording of recordings) {
         assert.deepStrictEqual(await replay(recording), { _tag: "Same" }, recording.plan.plan_id)
@@ -84,6 +87,23 @@ describe("a plan on record", () => {
     },
     600_000
   )
+
+  it("differs where it opens a socket", async () => {
+    const recordings = readdirSync(folder).flatMap((name) => readFormer(name).slice(-1))
+    class Opening extends Map<string, string> {
+      override get(digest: string) {
+        connect(9)
+          .on("error", () => {})
+          .destroy()
+        return super.get(digest)
+      }
+    }
+    for (const recording of recordings) {
+      const replayed = await replay({ ...recording, texts: new Opening(recording.texts) })
+      assert.deepInclude(replayed, { _tag: "Different", what: "outside" })
+      assert.include(JSON.stringify(replayed), "net.connect")
+    }
+  })
 
   it(
     `runs as it ran in the simulation, whatever happened there (${seeds.length} seeds)`,

@@ -75,6 +75,8 @@ const after =
   (asked) =>
     results(asked).length < count ? turns : last
 
+const looks = (at: string) => callTool("look", { at })
+
 const knots = { type: "json_schema", schema: { type: "object", required: ["knot"] } } as const
 
 const kinds: Readonly<Record<string, Kind>> = {
@@ -88,11 +90,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   },
   "fails for good": { script: [[error(400)]], asked: { question: "Which?" } },
   "calls tools side by side": {
-    script: after(
-      2,
-      [say("Let me see. "), callTool("look", { at: "slow" }), callTool("look", { at: "fast" })],
-      [say("Seen.")]
-    ),
+    script: after(2, [say("Let me see. "), looks("slow"), looks("fast")], [say("Seen.")]),
     asked: { question: "Look!" }
   },
   "calls what there is not, and with what does not match": {
@@ -121,6 +119,10 @@ const kinds: Readonly<Record<string, Kind>> = {
     asked: { question: "Mine?", tools: [{ name: "mine", input_schema: { type: "object" } }] },
     at: "waiting",
     says: (task_id) => ({ type: "result", task_id, content: "42" })
+  },
+  "waits until a time": {
+    script: after(1, [callTool("wait", { until: "1970-01-01T00:00:20Z", why: "It opens then" })], [say("Open.")]),
+    asked: { question: "Is it open?", preferences: { may_wait: true } }
   },
   "gets other tools from its client, with a result": {
     script: after(1, [callTool("mine", { a: 1 })], [say("Done.")]),
@@ -151,8 +153,7 @@ const kinds: Readonly<Record<string, Kind>> = {
     says: (task_id) => ({ type: "decision", task_id, decision: "approve", input: { at: "near" } })
   },
   "has a file in its question, which it looks at again": {
-    script: (asked) =>
-      results(asked).length === 0 ? [callTool("view_file", { file_id: "file_none" })] : [say("Seen.")],
+    script: after(1, [callTool("view_file", { file_id: "file_none" })], [say("Seen.")]),
     asked: { question: "What is this?" },
     file: "A bowline is a knot."
   },
