@@ -4,7 +4,7 @@ import { tellFailure } from "@bowline/testing/simulation/Story"
 import assert from "node:assert/strict"
 import * as ShopTools from "./ShopTools.ts"
 
-const seeds = 200
+const seeds = 60
 
 /** Stands in for the model: it looks the order up, pays it, and says so. What it got to read decides what it does next. */
 const script: NonNullable<AppWorld["script"]> = ({ messages }) => {

@@ -1,9 +1,9 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { wait } from "@bowline/testing/http/Move"
+import { until, wait } from "@bowline/testing/http/Move"
 import { type Asked, question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Schedule } from "effect"
+import { Effect, Fiber, Latch, Schedule } from "effect"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
@@ -36,7 +36,7 @@ const entriesOf = (url: string, plan: string) =>
   )
 
 /** How often an entry and the end of a plan meet. */
-const races = Number(process.env["BOWLINE_INBOX_RACES"] ?? 40)
+const races = Number(process.env["BOWLINE_INBOX_RACES"] ?? 25)
 
 const deployments = [
   { name: "memory", replicas: 1, store: stores.memory },
@@ -49,8 +49,10 @@ describe("the inbox of a plan", () => {
   for (const [name, store] of Object.entries(stores)) {
     it.live(`takes what its caller and admins say, once, and refuses the rest in words (${name})`, () =>
       Effect.gen(function* () {
+        const isHeard = Latch.makeUnsafe(false)
         const { url } = yield* startOn(store)(
-          (asked) => (question(asked) === "first" ? [wait("2 seconds"), say("one")] : [say(`to ${question(asked)}`)]),
+          (asked) =>
+            question(asked) === "first" ? [until(isHeard.await), say("one")] : [say(`to ${question(asked)}`)],
           callers
         )
         const asking = yield* Effect.forkChild(post(`${url}/plan`, { question: "first", session_id: "s" }, whole))
@@ -81,6 +83,7 @@ describe("the inbox of a plan", () => {
           assert.strictEqual((yield* send(taken, { method: "DELETE", headers: ann })).status, status)
         }
 
+        yield* isHeard.open
         const { body: result } = yield* Fiber.join(asking)
         assert.strictEqual((result["final"] as Listed & { readonly text: string }).text, "to second")
         assert.deepStrictEqual(
@@ -102,10 +105,14 @@ describe("the inbox of a plan", () => {
         const { body: shown } = yield* send(`${url}/plans/${next}`, { headers: ann })
         assert.deepStrictEqual([shown["question"], shown["session_id"]], ["third", result["session_id"]])
 
+        yield* isHeard.close
         const steered = yield* Effect.forkChild(post(`${url}/plan`, { question: "first", session_id: "t" }, whole))
         const running = yield* newest(url, "running")
         const steers = { question: "turn", session_id: "t", preferences: { on_busy: "steer" } }
-        const { body: joined } = yield* post(`${url}/plan`, steers, whole)
+        const steering = yield* Effect.forkChild(post(`${url}/plan`, steers, whole))
+        yield* Effect.repeat(entriesOf(url, running), { until: ({ length }) => length > 0 })
+        yield* isHeard.open
+        const { body: joined } = yield* Fiber.join(steering)
         assert.strictEqual(joined["plan_id"], running)
         assert.deepStrictEqual(joined, (yield* Fiber.join(steered)).body)
       }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)

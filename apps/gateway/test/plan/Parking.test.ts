@@ -14,7 +14,7 @@ import { checkStream } from "./Storm.ts"
 const onRealClock = { excludeTestServices: true }
 
 /** How many plans wait while their gateways are restarted. */
-const many = Config.Int("BOWLINE_PARKED_PLANS").pipe(Config.withDefault(24))
+const many = Config.Int("BOWLINE_PARKED_PLANS").pipe(Config.withDefault(12))
 
 const soon = Schedule.spaced("20 millis")
 

@@ -71,7 +71,7 @@ describe.each(dialects)("a call in %s", (dialect) => {
     "that %s leaves nothing behind but its cancel, after whichever step it is interrupted",
     ([, { streams, troubles }]) =>
       Effect.gen(function* () {
-        const interruptions = yield* Config.Int("BOWLINE_INTERRUPTIONS").pipe(Config.withDefault(50))
+        const interruptions = yield* Config.Int("BOWLINE_INTERRUPTIONS").pipe(Config.withDefault(30))
         const distance = mostSteps / interruptions
         let asked = 0
         for (let steps = yield* Random.nextIntBetween(0, distance); steps < mostSteps; steps += distance) {

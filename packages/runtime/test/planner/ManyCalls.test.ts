@@ -207,7 +207,7 @@ describe("100 calls of one step", () => {
     "come to the ends that they would on paper, whenever the plan ends, and leave nothing behind",
     () =>
       Effect.gen(function* () {
-        const count = yield* Config.Int("BOWLINE_STEPS").pipe(Config.withDefault(10))
+        const count = yield* Config.Int("BOWLINE_STEPS").pipe(Config.withDefault(6))
         const first = yield* Config.Int("BOWLINE_STEP_SEED").pipe(Config.withDefault(1))
         for (let seed = first; seed < first + count; seed++) {
           const step = yield* Random.withSeed(draw, `step ${seed}`)

@@ -29,7 +29,7 @@ it.live(
   "comes to an end with whatever schema, and serves the next one",
   () =>
     Effect.gen(function* () {
-      const count = yield* Config.Int("BOWLINE_SCHEMAS").pipe(Config.withDefault(40))
+      const count = yield* Config.Int("BOWLINE_SCHEMAS").pipe(Config.withDefault(25))
       const validator = yield* InputValidator
       let longest = 0
       let refused = 0

@@ -5,7 +5,7 @@ import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -118,54 +118,42 @@ describe("an embedded database", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("keeps what it has when it is closed and opened again, and refuses a second use in the same process", () =>
-    Effect.gen(function* () {
-      const dataDir = yield* temporaryFolder
-      const held = yield* Effect.gen(function* () {
+  it.live(
+    "keeps what it has when it is closed and opened again, and is closed to other users of the machine, also in folders that were open to them; refuses a second use in the same process",
+    () =>
+      Effect.gen(function* () {
+        yield* withoutUmask
+        const dataDir = join(yield* temporaryFolder, "new", "data")
+        const held = yield* Effect.gen(function* () {
+          const stores = yield* open(dataDir)
+          assert.strictEqual((yield* Effect.flip(Effect.scoped(open(dataDir))))._tag, "DataDirInUse")
+          const held = yield* Effect.provide(Given.createHeld(), stores)
+          checkPrivate(dataDir)
+          return held
+        }).pipe(Effect.scoped)
+        for (const { path, isFolder } of modesIn(dataDir)) chmodSync(join(dataDir, path), isFolder ? 0o755 : 0o666)
         const stores = yield* open(dataDir)
-        assert.strictEqual((yield* Effect.flip(Effect.scoped(open(dataDir))))._tag, "DataDirInUse")
-        return yield* Effect.provide(Given.createHeld(), stores)
-      }).pipe(Effect.scoped)
-      const stores = yield* open(dataDir)
-      assert.strictEqual((yield* Effect.provide(Given.get(held), stores)).state, "running")
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("is closed to other users of the machine, also in folders that were open to them", () =>
-    Effect.gen(function* () {
-      yield* withoutUmask
-      const dataDir = join(yield* temporaryFolder, "new", "data")
-      const use = Effect.gen(function* () {
-        yield* Effect.provide(Given.createHeld(), yield* open(dataDir))
+        assert.strictEqual((yield* Effect.provide(Given.get(held), stores)).state, "running")
         checkPrivate(dataDir)
       }).pipe(Effect.scoped)
-      yield* use
-      for (const { path, isFolder } of modesIn(dataDir)) chmodSync(join(dataDir, path), isFolder ? 0o755 : 0o666)
-      yield* use
-    }).pipe(Effect.scoped)
   )
 
-  it.live("leaves a folder as it is that the system shares, and closes what it makes there", () =>
-    Effect.gen(function* () {
-      const dataDir = yield* temporaryFolder
-      chmodSync(dataDir, 0o1777)
-      writeFileSync(join(dataDir, "other"), "", { mode: 0o644 })
-      yield* open(dataDir)
-      const modes = new Map(modesIn(dataDir).map(({ path, mode }) => [path, mode]))
-      assert.deepStrictEqual(
-        ["", "other", "lock", "postgres"].map((path) => modes.get(path)),
-        [0o1777, 0o644, 0o600, 0o700]
-      )
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("starts in a folder that a process has left unfinished", () =>
-    Effect.gen(function* () {
-      const dataDir = yield* temporaryFolder
-      mkdirSync(join(dataDir, "postgres.new"))
-      writeFileSync(join(dataDir, "postgres.new", "PG_VERSION"), "18\n")
-      yield* Effect.provide(Given.create(), yield* open(dataDir))
-    }).pipe(Effect.scoped)
+  it.live(
+    "leaves a folder as it is that the system shares, closes what it makes there, and starts where a process has left it unfinished",
+    () =>
+      Effect.gen(function* () {
+        const dataDir = yield* temporaryFolder
+        chmodSync(dataDir, 0o1777)
+        writeFileSync(join(dataDir, "other"), "", { mode: 0o644 })
+        mkdirSync(join(dataDir, "postgres.new"))
+        writeFileSync(join(dataDir, "postgres.new", "PG_VERSION"), "18\n")
+        yield* Effect.provide(Given.create(), yield* open(dataDir))
+        const modes = new Map(modesIn(dataDir).map(({ path, mode }) => [path, mode]))
+        assert.deepStrictEqual(
+          ["", "other", "lock", "postgres"].map((path) => modes.get(path)),
+          [0o1777, 0o644, 0o600, 0o700]
+        )
+      }).pipe(Effect.scoped)
   )
 })
 
@@ -264,15 +252,14 @@ layer(onEmbedded, { excludeTestServices: true })("the one connection of an embed
       assert.isAbove(turns, 100)
     })
   )
-})
 
-it.live("tells its process that somebody wants to abort a plan, which may be parked", () =>
-  Effect.gen(function* () {
-    const context = yield* open(yield* temporaryFolder)
-    const heard: Array<string> = []
-    yield* Context.get(context, Notices).subscribe(({ _tag }) => void heard.push(_tag))
-    const { plan } = yield* Effect.provideContext(Given.createHeld(), context)
-    yield* Context.get(context, PlanStore).requestAbort(plan.plan_id, "cancelled")
-    assert.include(heard, "PlansLeft")
-  }).pipe(Effect.scoped)
-)
+  it.effect("tells its process that somebody wants to abort a plan, which may be parked", () =>
+    Effect.gen(function* () {
+      const heard: Array<string> = []
+      yield* (yield* Notices).subscribe(({ _tag }) => void heard.push(_tag))
+      const { plan } = yield* Given.createHeld()
+      yield* (yield* PlanStore).requestAbort(plan.plan_id, "cancelled")
+      assert.include(heard, "PlansLeft")
+    })
+  )
+})

@@ -15,7 +15,7 @@ import { migratedDatabase } from "../postgres/freshDatabase.ts"
 import { sessionTtl } from "../stores.ts"
 
 /** As in the test that kills gateways. */
-const kills = Number(process.env["BOWLINE_KILLS"] ?? 4)
+const kills = Number(process.env["BOWLINE_KILLS"] ?? 2)
 const plansOfRound = 60
 
 /** A plan that ended an hour ago, or waits, with so many events behind its first one. */
