@@ -50,11 +50,15 @@ const pure = [
   "testing"
 ]
 
+/** Tests of theirs that mostly wait for processes, and have others beside them. */
+const waiting = ["client/test/Process.test.ts", "mcp/test/process/*.test.ts", "mcp/test/server/Everything.test.ts"]
+
 const pureOnes = isWhole
   ? [
       project("packages", {
         name: "packages",
         include: pure.map((name) => `${name}/test/**/*.test.ts`),
+        exclude: waiting,
         // Each keeps a processor busy. Vitest has one number of workers for each group.
         maxWorkers: Math.min(2, availableParallelism()),
         sequence: { groupOrder: 1 }
@@ -68,9 +72,10 @@ const processes = isWhole
   ? [
       project(".", {
         name: "processes",
-        include: ["packages/storage-sql", "apps/gateway", "apps/console"].map(
-          (folder) => `${folder}/test/**/*.test.ts`
-        ),
+        include: [
+          ...["packages/storage-sql", "apps/gateway", "apps/console"].map((folder) => `${folder}/test/**/*.test.ts`),
+          ...waiting.map((path) => `packages/${path}`)
+        ],
         exclude: [`apps/gateway/${simulation}`],
         globalSetup: [...postgres, browser],
         processes: true

@@ -15,15 +15,15 @@ const plans = Layer.unwrap(
 
 const hour = 3_600_000
 
-/** A plan that calls a peer at work for five hours, until the deadline of the plan. */
+/** A plan that calls a peer at work for two hours, until the deadline of the plan. */
 const ask = Effect.fnUntraced(function* (streams: boolean, hours: number) {
-  const peer = yield* serve({ streams, acts: [works("5 hours"), completes("Done")] })
+  const peer = yield* serve({ streams, acts: [works("2 hours"), completes("Done")] })
   const { frames } = yield* TestKit.post({
     question: "?",
     agents: [
       { name: "peer", endpoint: `${peer.url}/`, dialect: "a2a-0.3", streaming: streams, skills: [{ id: "ask" }] }
     ],
-    preferences: { timeout_ms: hours * hour, tool_timeout_ms: 6 * hour }
+    preferences: { timeout_ms: hours * hour, tool_timeout_ms: 3 * hour }
   })
   const reading = yield* Effect.forkChild(TestKit.readAll(frames))
   yield* TestKit.pass(`${hours * hour + 60_000} millis`, "1 minute")
@@ -33,10 +33,10 @@ const ask = Effect.fnUntraced(function* (streams: boolean, hours: number) {
 describe.each([
   ["polled", false],
   ["streamed", true]
-] as const)("a peer that works for five hours and is %s", (_, streams) => {
-  it.effect("completes its task under a deadline of six hours", () =>
+] as const)("a peer that works for two hours and is %s", (_, streams) => {
+  it.effect("completes its task under a deadline of three hours", () =>
     Effect.gen(function* () {
-      const { events, peer } = yield* ask(streams, 6)
+      const { events, peer } = yield* ask(streams, 3)
       assert.strictEqual(TestKit.single(events, "task.finished").state, "completed")
       assert.strictEqual(TestKit.single(events, "final").text, "ok")
       assert.deepStrictEqual((yield* peer.seen).cancels, [])
