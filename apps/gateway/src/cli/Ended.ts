@@ -11,6 +11,8 @@ export const exitCodes = { failed: 1, usage: 64, configuration: 78, interrupted:
 
 export const failed = (line: string): Ended => new Ended({ code: exitCodes.failed, lines: [line] })
 
+export const misused = (line: string): Ended => new Ended({ code: exitCodes.usage, lines: [line] })
+
 export const misconfigured = (problems: ReadonlyArray<Problem>): Ended =>
   new Ended({ code: exitCodes.configuration, lines: problems.map(formatProblem) })
 

@@ -3,11 +3,12 @@ import type { PlanView } from "@bowline/client"
 import { Effect, Fiber, Layer, Option, Predicate, Redacted, type Scope } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { createHash } from "node:crypto"
-import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { appendFileSync, existsSync, rmSync } from "node:fs"
 import { resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import * as ClientConfig from "./ClientConfig.ts"
-import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
+import { Ended, exitCodes, failed, misconfigured, misused, reasonOf } from "./Ended.ts"
+import { appendFile, expectWritable, readFile, readText, writeFile } from "./LocalFiles.ts"
 import { printLine, tell } from "./Output.ts"
 import { Configuration } from "./ServeCommand.ts"
 import * as Signals from "./Signals.ts"
@@ -56,8 +57,6 @@ const parameters = {
 /** How long Ctrl-C waits until the plans that run are cancelled. */
 const cancelTimeout = "5 seconds"
 
-const misused = (line: string) => new Ended({ code: exitCodes.usage, lines: [line] })
-
 // It stands on what a replay stands on, which no gateway that serves needs.
 const Evaluating = Effect.tryPromise({
   try: async () => ({
@@ -71,12 +70,6 @@ const Evaluating = Effect.tryPromise({
 })
 type Evaluating = Effect.Success<typeof Evaluating>
 
-const readFile = (path: string) =>
-  Effect.try({
-    try: () => ({ path, bytes: readFileSync(path) }),
-    catch: (cause) => failed(`Cannot read ${path}: ${reasonOf(cause)}`)
-  })
-
 type Ask = (asked: Asked, signal: AbortSignal) => Promise<PlanView>
 type Cases = ReturnType<Evaluating["readCases"]>
 
@@ -84,12 +77,16 @@ type Cases = ReturnType<Evaluating["readCases"]>
 const onGateway = Effect.fnUntraced(function* (
   { askGateway, checkCases }: Evaluating,
   cases: Cases,
-  models: ReadonlyArray<string>
+  models: ReadonlyArray<string>,
+  judges: ReadonlyArray<string>
 ): Effect.fn.Return<Ask, Ended> {
   const { apiKey, url } = yield* Effect.mapError(ClientConfig.fromProcess, ({ problems }) => misconfigured(problems))
   const options = { baseUrl: url, apiKey: apiKey && Redacted.value(apiKey) }
   yield* Effect.tryPromise({
-    try: (signal) => checkCases(options, cases, models, signal),
+    try: async (signal) => {
+      await checkCases(options, [], judges, signal)
+      await checkCases(options, cases, models, signal)
+    },
     catch: (error) => failed(`${url}: ${reasonOf(error)}`)
   })
   return askGateway(options)
@@ -115,14 +112,6 @@ const inProcess = Effect.fnUntraced(function* (
   const ask = yield* Effect.provideContext(here.ask, context)
   return (asked, signal) => Effect.runPromiseWith(context)(ask(asked), { signal })
 })
-
-const writeFile = (path: string, text: string) =>
-  Effect.try({
-    try: () => writeFileSync(path, text),
-    catch: (cause) => failed(`Cannot write ${path}: ${reasonOf(cause)}`)
-  })
-
-const readText = (path: string) => Effect.map(readFile(path), ({ bytes }) => bytes.toString("utf8"))
 
 type Check = NonNullable<Parameters<Evaluating["evaluate"]>[0]["check"]>
 const isCheck = (value: unknown): value is Check => typeof value === "function"
@@ -197,8 +186,11 @@ export const evaluate = Command.make(
       onNone: () => [],
       onSome: (names) => names.split(",").map((name) => name.trim())
     })
+    if (models.includes("") || new Set(models).size < models.length) {
+      return yield* misused("Expected models for --model, each of them once, separated by commas")
+    }
     const evaluating = yield* Evaluating
-    const files = yield* Effect.forEach(given.cases, readFile)
+    const files = yield* Effect.forEach(given.cases, (path) => Effect.map(readFile(path), (bytes) => ({ path, bytes })))
     const cases = yield* Effect.try({
       try: () => evaluating.readCases(files),
       catch: (cause) => failed(reasonOf(cause))
@@ -207,31 +199,44 @@ export const evaluate = Command.make(
     const baseline = yield* Effect.transposeOption(Option.map(given.baseline, readReport))
     const out = Option.getOrUndefined(given.out)
     const kept = out === undefined ? undefined : `${out}.part`
-    const ask = yield* given.local ? inProcess(evaluating, cases) : onGateway(evaluating, cases, models)
-    const known = kept === undefined || !existsSync(kept) ? [] : evaluating.readKept(yield* readText(kept))
+    const page = out === undefined ? undefined : `${out.replace(/\.json$/, "")}.html`
+    // What is asked costs money: it is known before whether it can be written down.
+    yield* Effect.forEach(
+      [out, kept, page, Option.getOrUndefined(given.junit)].filter((path) => path !== undefined),
+      expectWritable
+    )
+    const before = kept === undefined || !existsSync(kept) ? "" : yield* readText(kept)
+    const known = evaluating.readKept(before)
+    // A line that was being written when the process was killed has no end.
+    if (kept !== undefined && !/(^|\n)$/.test(before)) yield* appendFile(kept, "\n")
+    const ask = yield* given.local
+      ? inProcess(evaluating, cases)
+      : onGateway(evaluating, cases, models, Option.toArray(judge))
     if (known.length > 0) yield* tell(`Going on behind ${known.length} runs of ${kept}`)
 
     const leaving = new AbortController()
     const shown = progress(cases.length * Math.max(models.length, 1) * repeat)
     const running = yield* Effect.forkScoped(
-      Effect.promise(() =>
-        evaluating.evaluate({
-          ...check,
-          ask,
-          cases,
-          concurrency,
-          known,
-          models,
-          repeat,
-          tools,
-          signal: leaving.signal,
-          judge: Option.getOrUndefined(judge),
-          onKept: (one) => {
-            shown.next()
-            if (kept !== undefined) appendFileSync(kept, `${JSON.stringify(one)}\n`)
-          }
-        })
-      )
+      Effect.tryPromise({
+        try: () =>
+          evaluating.evaluate({
+            ...check,
+            ask,
+            cases,
+            concurrency,
+            known,
+            models,
+            repeat,
+            tools,
+            signal: leaving.signal,
+            judge: Option.getOrUndefined(judge),
+            onKept: (one) => {
+              shown.next()
+              if (kept !== undefined) appendFileSync(kept, `${JSON.stringify(one)}\n`)
+            }
+          }),
+        catch: (cause) => failed(`The evaluation ended: ${reasonOf(cause)}`)
+      })
     )
     const isInterrupted = yield* Effect.raceFirst(
       Effect.as(Fiber.await(running), false),
@@ -246,9 +251,9 @@ export const evaluate = Command.make(
       return yield* new Ended({ code: exitCodes.interrupted, lines: [`Interrupted: ${next}`] })
     }
     const report = yield* Fiber.join(running)
-    if (out !== undefined && kept !== undefined) {
+    if (out !== undefined && kept !== undefined && page !== undefined) {
       yield* writeFile(out, `${JSON.stringify(report)}\n`)
-      yield* writeFile(`${out.replace(/\.json$/, "")}.html`, evaluating.pageOf(report))
+      yield* writeFile(page, evaluating.pageOf(report))
       if (report.runs.every(({ plan_id }) => plan_id !== null)) rmSync(kept, { force: true })
     }
     if (Option.isSome(given.junit)) yield* writeFile(given.junit.value, evaluating.junitOf(report))

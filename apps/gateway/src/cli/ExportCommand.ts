@@ -4,7 +4,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { gunzipSync, gzipSync } from "node:zlib"
 import * as ClientConfig from "./ClientConfig.ts"
-import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
+import { failed, misconfigured, misused, reasonOf } from "./Ended.ts"
 import { tell } from "./Output.ts"
 
 const parameters = {
@@ -118,16 +118,13 @@ export const exportPlans = Command.make(
   Effect.fnUntraced(function* ({ files, plan, redact: isRedacted, where }) {
     const named = Option.toArray(plan)
     if (named.length + Option.toArray(where).length !== 1) {
-      const line = "Expected the id of a plan, or --where"
-      return yield* new Ended({ code: exitCodes.usage, lines: [line] })
+      return yield* misused("Expected the id of a plan, or --where")
     }
     if (files && isRedacted) {
-      const line = "Expected --files or --redact: files are texts, too"
-      return yield* new Ended({ code: exitCodes.usage, lines: [line] })
+      return yield* misused("Expected --files or --redact: files are texts, too")
     }
     if (process.stdout.isTTY) {
-      const line = "The record is compressed: write it to a file, such as > plan.bowline"
-      return yield* new Ended({ code: exitCodes.usage, lines: [line] })
+      return yield* misused("The record is compressed: write it to a file, such as > plan.bowline")
     }
     const ids = Option.isSome(where) ? yield* findPlans(where.value) : named
     for (const id of ids) {

@@ -1,9 +1,10 @@
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { FetchHttpClient } from "effect/http"
-import { existsSync, readFileSync } from "node:fs"
-import { Ended, exitCodes, failed, reasonOf } from "./Ended.ts"
+import { existsSync } from "node:fs"
+import { Ended, exitCodes, failed, misused, reasonOf } from "./Ended.ts"
 import { exported } from "./ExportCommand.ts"
+import { readFile } from "./LocalFiles.ts"
 import { printLine, tell } from "./Output.ts"
 import { toJson } from "./TerminalText.ts"
 
@@ -28,7 +29,8 @@ export const replay = Command.make(
   "replay",
   parameters,
   Effect.fnUntraced(function* ({ plan, until }) {
-    const bytes: Uint8Array = existsSync(plan) ? readFileSync(plan) : yield* exported(plan)
+    if (Option.exists(until, (step) => step < 1)) return yield* misused("Expected 1 or more for --until")
+    const bytes: Uint8Array = existsSync(plan) ? yield* readFile(plan) : yield* exported(plan)
     const { read, replay } = yield* Replay
     const recordings = yield* Effect.try({
       try: () => read(bytes),
@@ -38,7 +40,10 @@ export const replay = Command.make(
     let isOther = false
     for (const recording of recordings) {
       const { plan_id } = recording.plan
-      const replayed = yield* Effect.promise(() => replay(recording))
+      // What is garbled in a way that its reader does not see makes no end of the other plans of the file.
+      const replayed = yield* Effect.tryPromise({ try: () => replay(recording), catch: reasonOf }).pipe(
+        Effect.catch((why) => Effect.succeed({ _tag: "Impossible" as const, why }))
+      )
       if (replayed._tag === "Impossible") {
         yield* tell(`${plan_id}: cannot be run again: ${replayed.why}`)
         isOther = true

@@ -5,11 +5,11 @@ import { askGateway, checkCases } from "@bowline/testing/evaluate/AskGateway"
 import { readCases } from "@bowline/testing/evaluate/Evaluate"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
-import { bowline } from "./Bowline.ts"
+import { bowline, told } from "./Bowline.ts"
 
 const check = `import type { PlanView } from "@bowline/client"
 
@@ -62,8 +62,25 @@ describe("bowline eval", () => {
         assert.deepStrictEqual([interrupted.code, interrupted.stdout], [130, ""], interrupted.stderr)
         assert.isFalse(existsSync(at("report.json")))
         assert.lengthOf(readFileSync(at("report.json.part"), "utf8").trim().split("\n"), 2)
+        // A process that was killed in the middle of a line: the next one does not go on in it.
+        appendFileSync(at("report.json.part"), '{"key":')
         const { body: left } = yield* send(`${url}/plans?state=running`)
         assert.deepStrictEqual(left["plans"], [])
+
+        // What is asked costs money: it is refused before that it cannot be written down.
+        for (const file of [join(folder, "none", "report.json"), folder]) {
+          const unwritable = yield* told([...args, "--out", file], environment)
+          assert.deepStrictEqual([unwritable.code, unwritable.stdout], [1, ""])
+          assert.match(unwritable.stderr, new RegExp(`^Cannot write ${file}: E[A-Z]+: .*\n$`))
+        }
+        const { text: asked } = yield* send(`${url}/plans`)
+        const repeated = yield* told(["eval", at("cases.jsonl"), "--model", "openai/good,openai/good"], environment)
+        assert.deepStrictEqual([repeated.code, repeated.stdout], [64, ""])
+        const judge = yield* told([...args, ...files, "--judge", "openai/none"], environment)
+        assert.strictEqual(judge.code, 1)
+        assert.match(readFileSync(at("report.json.part"), "utf8"), /\n\{"key":\n$/)
+        assert.include(judge.stderr, "openai/none: preferences.model")
+        assert.strictEqual((yield* send(`${url}/plans`)).text, asked)
 
         holds = false
         const whole = yield* Effect.flatMap(bowline([...args, ...files], environment), ({ ended }) => ended)
@@ -101,7 +118,7 @@ describe("bowline eval", () => {
         })
       assert.strictEqual(yield* refusal({ question: "Which?" }), "")
       assert.include(yield* refusal({ id: "a", question: "Which?", exspect: {} }), "a: exspect")
-      assert.include(yield* refusal({ question: "Which?" }, "openai/other"), "--model: preferences.model")
+      assert.include(yield* refusal({ question: "Which?" }, "openai/other"), "openai/other: preferences.model")
       const unreachable = askGateway({ baseUrl: "http://127.0.0.1:1", giveUpAfterMs: 1, maxRetries: 0 })
       const failure = yield* Effect.promise((signal) =>
         unreachable({ _tag: "Question", request: { question: "Which?" } }, signal).then(

@@ -3,7 +3,7 @@ import { results } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { gunzipSync, gzipSync } from "node:zlib"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
@@ -60,6 +60,24 @@ describe("bowline export, fork and replay", () => {
       const other = yield* run(["replay", file])
       assert.strictEqual(other.code, 1)
       assert.match(other.stdout, /: step 2: final differs\n {2}recorded: .*A tie\..*\n {2}came: .*A bowline\./)
+      // Neither what is no record nor half of one counts as the same, and its line is named.
+      for (const [content, problem] of [
+        ["", "Expected a line of the type plan"],
+        ["{}", "Expected a line of the type plan"],
+        [text.slice(0, text.lastIndexOf("{") + 9), "line \\d+: Expected JSON"],
+        [gzipSync(text).subarray(0, 300), "unexpected end of file"],
+        [text.replace(/"plan_id":"[^"]*",/, ""), 'line 1: Missing key at \\["plan"\\]\\["plan_id"\\]'],
+        [text.replace(/"event":"done",(.*)"data":\{\}/, '"event":"done",$1"data":null'), "line \\d+: Expected object"]
+      ] as const) {
+        writeFileSync(file, content)
+        const { code, stderr, stdout } = yield* run(["replay", file])
+        assert.deepStrictEqual([code, stdout], [1, ""])
+        assert.match(stderr, new RegExp(`^${file} is no record of a plan: ${problem}.*\n$`))
+      }
+      const folder = yield* run(["replay", dirname(file)])
+      assert.deepStrictEqual([folder.code, folder.stderr.split("\n").length], [1, 2])
+      assert.include(folder.stderr, `Cannot read ${dirname(file)}: EISDIR`)
+      assert.strictEqual((yield* run(["replay", plan, "--until", "0"])).code, 64)
       assert.strictEqual((yield* run(["export"])).code, 64)
       assert.strictEqual((yield* run(["replay", "none"])).code, 1)
     })

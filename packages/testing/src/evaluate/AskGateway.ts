@@ -77,7 +77,7 @@ export const checkCases = async (
       throw problemOf(error, id)
     })
   }
-  for (const model of models) await check("--model", { question: "Is it allowed?" }, model)
+  for (const model of models) await check(model, { question: "Is it allowed?" }, model)
   for (const { id, recording, request = {} } of cases) {
     if (recording === undefined) await check(id, request, models[0])
     else {

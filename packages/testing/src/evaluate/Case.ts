@@ -54,6 +54,15 @@ export interface CaseFile {
   readonly bytes: Uint8Array
 }
 
+/** What a file gives, or an error that names it. */
+const ofFile = <A>(path: string, read: () => A): A => {
+  try {
+    return read()
+  } catch (error) {
+    throw new Error(`${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+  }
+}
+
 const decompressed = (bytes: Uint8Array): string =>
   (bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : Buffer.from(bytes)).toString("utf8")
 
@@ -87,9 +96,10 @@ const readLine = (text: string, place: string, { cases, expectations }: Lines): 
 export const readCases = (files: ReadonlyArray<CaseFile>): ReadonlyArray<EvalCase> => {
   const found: Lines = { cases: [], expectations: new Map() }
   for (const { bytes, path } of files) {
-    const lines = decompressed(bytes).split("\n")
-    const recorded = lines.filter(isRecorded)
-    for (const recording of recorded.length === 0 ? [] : read(Buffer.from(recorded.join("\n")))) {
+    const lines = ofFile(path, () => decompressed(bytes)).split("\n")
+    // The others stay as empty lines, so that an error has the number of its line.
+    const recorded = Buffer.from(lines.map((line) => (isRecorded(line) ? line : "")).join("\n"))
+    for (const recording of lines.some(isRecorded) ? ofFile(path, () => read(recorded)) : []) {
       const { plan_id: id, question } = recording.plan
       found.cases.push({ id, question, recording, expect: {} })
     }

@@ -1,8 +1,8 @@
 import type { PlanView } from "@bowline/client"
 import type { GivenFork } from "@bowline/client/forks"
-import { Clock, Data, Effect, Option, Semaphore } from "effect"
+import { Clock, Data, Effect, Option, Predicate, Semaphore } from "effect"
 import { createHash } from "node:crypto"
-import { type PlanRecording, written } from "../replay/RecordFile.ts"
+import type { PlanRecording } from "../replay/RecordFile.ts"
 import { type Check, type EvalCase, readCases } from "./Case.ts"
 import { type Expectation, failuresOf, type Verdict } from "./Expectation.ts"
 import * as Judge from "./Judge.ts"
@@ -30,9 +30,12 @@ export type Kept = Run | Judgement
 
 const parse = Option.liftThrowable((line: string): unknown => JSON.parse(line))
 
-/** What was kept, a line of JSON each. A line that was being written when the process was killed is left out. */
+const isKept = (one: unknown): one is Kept =>
+  Predicate.hasProperty(one, "key") && (Predicate.hasProperty(one, "case") || Predicate.hasProperty(one, "judged"))
+
+/** What was kept, a line of JSON each. A line that was being written when the process was killed is left out, and so is one that says something else. */
 export const readKept = (text: string): ReadonlyArray<Kept> =>
-  text.split("\n").flatMap((line) => Option.toArray(parse(line)).map((one) => written<Kept>(one)))
+  text.split("\n").flatMap((line) => Option.toArray(Option.filter(parse(line), isKept)))
 
 /** What is evaluated, and how. */
 export interface Evaluation {

@@ -1,6 +1,6 @@
 import type { Message } from "@bowline/domain/session/Message"
 import type { Line } from "@bowline/runtime/unstable/record/PlanExport"
-import type { Schema } from "effect"
+import { Result, Schema } from "effect"
 import { gunzipSync } from "node:zlib"
 
 const isWritten = <A>(_value: unknown): _value is A => true
@@ -92,6 +92,33 @@ const takeoversIn = (lines: ReadonlyArray<Line>): ReadonlyArray<Takeover> => {
   return takeovers
 }
 
+const AnyFields = Schema.Record(Schema.String, Schema.Unknown)
+
+/** What a line has at least, by its type: without it the plan cannot be run again, nor can be said what differs. */
+const least = {
+  plan: Schema.Struct({
+    plan: Schema.Struct({ plan_id: Schema.NonEmptyString, caller: Schema.String, created_at: Schema.String })
+  }),
+  text: Schema.Struct({ digest: Schema.String, text: Schema.String }),
+  message: Schema.Struct({ message_id: Schema.String, parts: Schema.Array(AnyFields) }),
+  sources: Schema.Struct({ sources: AnyFields }),
+  frame: Schema.Struct({ event: Schema.String, data: AnyFields })
+}
+const decoders = new Map<string, (line: unknown) => Result.Result<unknown, Schema.SchemaError>>(
+  Object.entries(least).map(([type, shape]) => [type, Schema.decodeUnknownResult<unknown, unknown>(shape)])
+)
+
+/** Fails with what a line of this schema does not have. */
+const check = (line: Line, place: number): void => {
+  if (line.type === "plan") {
+    const { schema }: { readonly schema: number } = line
+    if (schema !== 1) throw new Error(`The record has the schema ${JSON.stringify(schema)}: this version reads 1`)
+  }
+  const checked = decoders.get(line.type)?.(line)
+  if (checked === undefined || Result.isSuccess(checked)) return
+  throw new Error(`line ${place}: ${checked.failure.message.replaceAll(/\s+/g, " ")}`)
+}
+
 const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   const of = <Type extends Line["type"]>(type: Type): ReadonlyArray<Of<Type>> =>
     lines.filter((line): line is Of<Type> => line.type === type)
@@ -105,8 +132,6 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   }
   const [head] = of("plan")
   if (head === undefined) throw new Error("Expected a line of the type plan: is this an exported plan?")
-  const { schema }: { readonly schema: number } = head
-  if (schema !== 1) throw new Error(`The record has the schema ${schema}: this version reads 1`)
   const { fork, instructions, legs, sampling } = of("preferences")[0] ?? {}
   return {
     plan: head.plan,
@@ -136,18 +161,26 @@ const recordingOf = (lines: ReadonlyArray<Line>): PlanRecording => {
   }
 }
 
-/** The plans of an exported file, in their order: JSON lines, compressed or not. */
+const readLine = (text: string, place: number): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error(`line ${place}: Expected JSON: is the file whole?`)
+  }
+}
+
+/** The plans of an exported file, in their order: JSON lines, compressed or not. Fails with an error that names the line. */
 export const read = (bytes: Uint8Array): ReadonlyArray<PlanRecording> => {
   const isCompressed = bytes[0] === 0x1f && bytes[1] === 0x8b
   const text = (isCompressed ? gunzipSync(bytes) : Buffer.from(bytes)).toString("utf8")
-  const lines = text
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line): unknown => JSON.parse(line))
   const plans: Array<Array<Line>> = []
-  for (const line of lines.filter(isLine)) {
+  for (const [index, one] of text.split("\n").entries()) {
+    const line = one === "" ? undefined : readLine(one, index + 1)
+    if (!isLine(line)) continue
+    check(line, index + 1)
     if (line.type === "plan" || plans.length === 0) plans.push([])
     plans.at(-1)?.push(line)
   }
-  return plans.map(recordingOf)
+  // A file without a line is none of a plan, either.
+  return (plans.length === 0 ? [[]] : plans).map(recordingOf)
 }

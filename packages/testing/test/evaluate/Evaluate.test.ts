@@ -10,6 +10,7 @@ import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, Stream } from "effect"
+import { gzipSync } from "node:zlib"
 import {
   type EvalCase,
   evaluate,
@@ -276,7 +277,7 @@ describe("an evaluation", () => {
       assert.strictEqual(running, 0, "it waits for the plans that it stops")
       assert.lengthOf(kept, 1)
       const text = kept.map((one) => JSON.stringify(one)).join("\n")
-      const known = readKept(`${text}\n{"case":"cut o`)
+      const known = readKept(`${text}\n{"other":1}\n{"case":"cut o`)
       assert.deepStrictEqual(known, kept)
       const report = yield* evaluated(cases, clerk, { ...given, known })
       assert.lengthOf(kept, 3)
@@ -337,6 +338,8 @@ describe("an evaluation", () => {
       const plans = { path: "plans.bowline", bytes: yield* exported(1) }
       const [plan] = readCases([plans])
       assert(plan !== undefined)
+      const cut = { ...plans, bytes: gzipSync(plans.bytes).subarray(0, 40) }
+      assert.throws(() => readCases([cut]), /^plans\.bowline: unexpected end of file$/)
       const cases = readCases([plans, file([{ id: plan.id, expect: { contains: "tie" } }])])
       assert.deepStrictEqual(
         cases.map(({ expect, id }) => [id, expect]),
@@ -355,6 +358,8 @@ describe("an evaluation", () => {
     ['{"expect":{}}', "Expected a question"],
     ['{"id":"plan_1"}', "no file has an exported plan plan_1"],
     ['{"question":"a"}\n{"question":"a","preset":"p"}', "Two cases are called .* an id of its own"],
+    ['{"question":"a"}\n{"type":"plan","schema":1', "cases.jsonl: line 2: Expected JSON"],
+    ['{"question":"a"}\n{"type":"plan","schema":1,"plan":{}}', "cases.jsonl: line 2: Missing key"],
     ["", "Expected an exported plan, or a line with a question"]
   ])("refuses %j, and names the place", (text, problem) => {
     assert.throws(() => readCases([file(text)]), new RegExp(problem))
