@@ -1,10 +1,24 @@
 import { Effect, Stream } from "effect"
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks"
-import { setFlagsFromString } from "node:v8"
+import { getHeapStatistics, setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 
 /** So many bytes of bodies leave some 16 MiB of buffers. */
 const bytesBetween = 4_194_304
+
+/** By so many bytes V8's heap may grow behind a collection of all of it. */
+const room = 33_554_432
+
+/** The heap at its smallest since it was collected. */
+let least = Infinity
+/** Whether it has grown no further than it may. */
+let hasRoom = true
+
+const lookAtHeap = (): void => {
+  const used = getHeapStatistics().used_heap_size
+  least = Math.min(least, used)
+  hasRoom = used < least + room
+}
 
 const isCollector = (value: unknown): value is (options: { readonly type: "minor" }) => void =>
   typeof value === "function"
@@ -28,7 +42,9 @@ const makeCollect = (): (() => void) => {
   const note = (entries: ReadonlyArray<PerformanceEntry>): void => {
     for (const kind of entries.map(kindOf)) {
       if (kind === constants.NODE_PERFORMANCE_GC_INCREMENTAL) isMarking = true
-      if (kind === constants.NODE_PERFORMANCE_GC_MAJOR) isMarking = false
+      if (kind !== constants.NODE_PERFORMANCE_GC_MAJOR) continue
+      isMarking = false
+      least = Infinity
     }
   }
   const observer = new PerformanceObserver((list) => note(list.getEntries()))
@@ -42,6 +58,7 @@ const makeCollect = (): (() => void) => {
       isAsked = false
       note(observer.takeRecords())
       if (!isMarking) gc({ type: "minor" })
+      lookAtHeap()
     })
   }
 }
@@ -87,9 +104,12 @@ export const collected = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stre
     )
   )
 
-/** Gives the memory of a piece back, if it is all of its buffer. */
+/**
+ * Gives the memory of a piece back, if it is all of its buffer. Where the heap has grown it is left: what V8 counts then has it collect all of it. Else it would do that much later, when the streams
+ * beside the bodies have left it three times as large: that would be a longer turn, and more memory.
+ */
 const giveBack = ({ buffer, byteLength }: Uint8Array): void => {
-  if (buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
+  if (hasRoom && buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
 }
 
 /**
