@@ -368,7 +368,7 @@ describe("the files of a question", () => {
 
         const refused = yield* tell({ type: "text", text: "See this", files: [bobs] })
         assert.deepStrictEqual([refused.status, refused.body["code"]], [400, "invalid_request"])
-        assert.deepStrictEqual(refused.body["issues"], [{ path: "files[0].file_id", message: "There is no such file" }])
+        assert.deepStrictEqual(refused.body["issues"], [{ path: "files[0]", message: "There is no such file" }])
         assert.strictEqual((yield* tell({ type: "text", text: "See this", files: [id] })).status, 202)
         const given = {
           type: "result",

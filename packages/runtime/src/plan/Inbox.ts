@@ -158,7 +158,9 @@ export class Inbox extends Context.Service<
           return yield* new InvalidRequest({ issues: [{ path: [root], message }] })
         }
         const { session_id } = yield* plans.get(caller, plan_id)
-        const { question_parts = [] } = yield* takeFiles(caller, parts, root)
+        const { question_parts = [] } = yield* takeFiles(caller, parts, root).pipe(
+          Effect.mapError((error) => (error._tag === "InvalidRequest" && entry.type === "text" ? ofIds(error) : error))
+        )
         const references = question_parts.filter((part) => part.type === "file")
         const refuse = (message: string, code?: "quota_exceeded") =>
           Effect.fail(new InvalidRequest({ ...(code && { code }), issues: [{ path: [root], message }] }))
@@ -297,6 +299,10 @@ export class Inbox extends Context.Service<
     })
   )
 }
+
+/** What is wrong with files that come as ids: the id itself is what has the place of a part. */
+const ofIds = ({ issues }: InvalidRequest) =>
+  new InvalidRequest({ issues: issues.map(({ message, path }) => ({ path: path.slice(0, 2), message })) })
 
 /** The files that an entry brings, if it brings any. */
 const givenParts = (
