@@ -182,7 +182,7 @@ export const evaluate = Command.make(
   Effect.fnUntraced(function* (given) {
     const { concurrency, judge, repeat, tools } = given
     if (repeat < 1 || concurrency < 1) return yield* misused("Expected 1 or more for --repeat and --concurrency")
-    const models = Option.match(given.model, {
+    const models: ReadonlyArray<string> = Option.match(given.model, {
       onNone: () => [],
       onSome: (names) => names.split(",").map((name) => name.trim())
     })

@@ -104,8 +104,11 @@ const least = {
   sources: Schema.Struct({ sources: AnyFields }),
   frame: Schema.Struct({ event: Schema.String, data: AnyFields })
 }
-const decoders = new Map<string, (line: unknown) => Result.Result<unknown, Schema.SchemaError>>(
-  Object.entries(least).map(([type, shape]) => [type, Schema.decodeUnknownResult<unknown, unknown>(shape)])
+const decoders = new Map(
+  Object.entries(least).map(([type, shape]) => {
+    const plain: Schema.ConstraintDecoder<unknown> = shape
+    return [type, Schema.decodeUnknownResult(plain)] as const
+  })
 )
 
 /** Fails with what a line of this schema does not have. */
