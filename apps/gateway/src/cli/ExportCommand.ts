@@ -24,14 +24,21 @@ const parameters = {
 }
 
 const decodeProblem = Schema.decodeUnknownOption(
-  Schema.fromJsonString(Schema.Struct({ code: Schema.String, detail: Schema.optionalKey(Schema.String) }))
+  Schema.fromJsonString(
+    Schema.Struct({
+      code: Schema.String,
+      detail: Schema.optionalKey(Schema.String),
+      issues: Schema.optionalKey(Schema.Array(Schema.Struct({ path: Schema.String, message: Schema.String })))
+    })
+  )
 )
 
 /** Why the gateway does not give it, in one line. */
 const refusalIn = (text: string, status: number): string =>
   Option.match(decodeProblem(text), {
     onNone: () => `The gateway answered ${status}`,
-    onSome: ({ code, detail = "" }) => `${code}: ${detail}`
+    onSome: ({ code, detail = "", issues }) =>
+      `${code}: ${issues?.map(({ message, path }) => `${path}: ${message}`).join("; ") ?? detail}`
   })
 
 const decodePage = Schema.decodeUnknownEffect(
@@ -84,8 +91,10 @@ const findPlans = Effect.fnUntraced(function* (query: string) {
   return ids
 })
 
+const recordOf = (plan: string) => answerOf(`/plans/${encodeURIComponent(plan)}/export`)
+
 /** What is on record of a plan, as the gateway gives it. */
-export const exported = (plan: string) => askGateway(`/plans/${encodeURIComponent(plan)}/export`)
+export const exported = (plan: string) => Effect.flatMap(recordOf(plan), expectBytes)
 
 /** The files that a record names, a line each. Those that are not there any more are named on stderr. */
 const filesOf = Effect.fnUntraced(function* (record: Buffer) {
@@ -127,8 +136,15 @@ export const exportPlans = Command.make(
       return yield* misused("The record is compressed: write it to a file, such as > plan.bowline")
     }
     const ids = Option.isSome(where) ? yield* findPlans(where.value) : named
+    if (ids.length === 0) yield* tell(`No plan is found by ${Option.getOrElse(where, () => "")}: the file has none`)
     for (const id of ids) {
-      const bytes = yield* exported(id)
+      const answer = yield* recordOf(id)
+      // One of many that is not kept any more keeps none of the others from being written.
+      if (Option.isSome(where) && (answer.status === 404 || answer.status === 410)) {
+        yield* tell(`${id}: left out: ${refusalIn(answer.bytes.toString(), answer.status)}`)
+        continue
+      }
+      const bytes = yield* expectBytes(answer)
       yield* print(isRedacted ? redacted(bytes) : bytes)
       if (files) yield* print(yield* filesOf(bytes))
     }

@@ -67,8 +67,11 @@ export const upload = ({ files, url }: GatewayClient, path: string) =>
       if (!(await stat(path)).isFile()) throw new Error("it is not a file")
       return files.upload(path, { signal })
     },
-    catch: (error) =>
-      error instanceof BowlineError ? explain(url, error) : failed(`Cannot read ${path}: ${reasonOf(error)}`)
+    catch: (error) => {
+      if (!(error instanceof BowlineError)) return failed(`Cannot read ${path}: ${reasonOf(error)}`)
+      const { code, lines } = explain(url, error)
+      return new Ended({ code, lines: isRefusal(error) ? lines.map((line) => `${path}: ${line}`) : lines })
+    }
   })
 
 /** Asks the gateway that the environment names. */

@@ -66,7 +66,7 @@ describe("bowline ask", () => {
       assert.strictEqual(whole.stderr, `Cannot read ${folder}: it is not a file\n`)
       const limited = yield* start([], { BOWLINE_MAX_FILE: "5" })
       const refused = yield* ask(limited.url, "What?", "--file", join(folder, "fake.png"))
-      assert.match(refused.stderr, /^payload_too_large: .+\n$/)
+      assert.match(refused.stderr, /^\/.*fake\.png: payload_too_large: .+\n$/)
       assert.deepStrictEqual([away.code, refused.code], [1, 1])
     })
   )
