@@ -94,7 +94,8 @@ const endOf = Effect.fnUntraced(function* (
   const retellsTo = (round: unknown) => {
     const answered = comparison.placeOfAnswer(recorded, round)
     const parked = comparison.expected.findIndex(({ event }, index) => index >= past && event === "parked")
-    return answered === undefined ? past : Math.min(answered, parked < 0 ? Infinity : parked)
+    const isParked = parked >= 0 && parked < comparison.to
+    return answered === undefined && !isParked ? past : Math.min(answered ?? Infinity, isParked ? parked : Infinity)
   }
   const told = new Set<number>()
   for (const one of own) {

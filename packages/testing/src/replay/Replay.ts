@@ -94,6 +94,10 @@ const differsIn = (part: "messages" | "tools", { came, recorded, what }: Differe
 /** What the record does not have that the plan may have depended on where it differs so. */
 const lackIn = (recording: PlanRecording, difference: Difference): string | undefined => {
   const { calls, messages, plan } = recording
+  const isSlow = calls.some(
+    ({ error }) => error?.message.startsWith("The schema of the tool cannot be used. It takes") === true
+  )
+  if (isSlow) return "the check of a schema took too long, which it may not do here"
   if (plan.error?.code === "storage") return "its store was away, and when is not on record"
   const hasTold = recording.sources.some(({ sources }) => sources["client"] !== undefined)
   if (!hasTold && calls.some(({ kind }) => kind === "client") && differsIn("tools", difference)) {

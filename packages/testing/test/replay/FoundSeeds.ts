@@ -18,7 +18,7 @@ export const found: ReadonlyArray<number> = [...next, ...first]
 
 /**
  * Single plans of such seeds, by their place in the seed: a process died between a result and the end of its call, or with its record of why it asked another model; texts came between an answer and what is made of it, and before the
- * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; and a store was away as a plan looked for a credential.
+ * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; and a process was parked with a question that another one had asked.
  */
 export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> = [
   [23_279, 0],
@@ -32,5 +32,6 @@ export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> =
   [32_054, 1],
   [30_643, 0],
   [31_947, 2],
-  [32_309, 2]
+  [32_309, 2],
+  [33_269, 3]
 ]
