@@ -4,7 +4,7 @@ import { results } from "@bowline/testing/unstable/provider/Script"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { start } from "../http/RunningGateway.ts"
-import { bowline, told, toldByProcess } from "./Bowline.ts"
+import { bowline, outputOf, outputOfProcess } from "./Bowline.ts"
 import { hasPty, onPty } from "./Pty.ts"
 
 const tool = { name: "pick", input_schema: { type: "object", properties: { among: { type: "integer" } } } }
@@ -18,7 +18,7 @@ const withWaits = Effect.fnUntraced(function* (...approvals: ReadonlyArray<"alwa
     createBowline({ baseUrl: url }).plan({ question: "Which?", tools: [{ ...tool, approval }] })
   )
   for (const plan of plans) plan.result().catch(() => undefined)
-  const run = (...args: ReadonlyArray<string>) => told(args, { BOWLINE_URL: url })
+  const run = (...args: ReadonlyArray<string>) => outputOf(args, { BOWLINE_URL: url })
   yield* Effect.promise(async () => {
     for (const plan of plans) {
       const reading = plan[Symbol.asyncIterator]()
@@ -29,7 +29,7 @@ const withWaits = Effect.fnUntraced(function* (...approvals: ReadonlyArray<"alwa
   })
   /** The rows of what waits. */
   const waiting = (...args: ReadonlyArray<string>) =>
-    Effect.map(toldByProcess(["waiting", ...args], { BOWLINE_URL: url }), ({ stdout }) =>
+    Effect.map(outputOfProcess(["waiting", ...args], { BOWLINE_URL: url }), ({ stdout }) =>
       stdout
         .trimEnd()
         .split("\n")

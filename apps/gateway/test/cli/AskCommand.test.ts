@@ -13,9 +13,9 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
-import { bowline, told } from "./Bowline.ts"
+import { bowline, outputOf } from "./Bowline.ts"
 
-const ask = (url: string, ...args: ReadonlyArray<string>) => told(["ask", ...args], { BOWLINE_URL: url })
+const ask = (url: string, ...args: ReadonlyArray<string>) => outputOf(["ask", ...args], { BOWLINE_URL: url })
 
 const askAsProcess = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
 

@@ -3,7 +3,7 @@ import { type ChildProcess, fork, spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 import { bowline as program } from "../plan/GatewayProcess.ts"
-import type { Asked, Told } from "./runCommands.ts"
+import type { CommandLine, CommandOutput } from "./runCommands.ts"
 
 /** Runs the command line as a process of its own, killed with the scope if it still runs. */
 export const bowline = (
@@ -45,40 +45,63 @@ export const bowline = (
     ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
   )
 
-/** What it has told, and how it has ended. */
-export const toldByProcess = (...given: Parameters<typeof bowline>) =>
+/** Runs a command as a process of its own, and gives what it has printed and how it has ended. */
+export const outputOfProcess = (...given: Parameters<typeof bowline>) =>
   Effect.scoped(Effect.flatMap(bowline(...given), ({ ended }) => ended))
 
-/** The process that runs commands. `idle` is there when it has run the last one. */
-let host: { readonly child: ChildProcess; readonly told: () => Promise<Told>; idle: Promise<Told> } | undefined
+interface Host {
+  readonly child: ChildProcess
+  readonly kill: () => void
+  /** What the running command prints. */
+  readonly nextOutput: () => Promise<CommandOutput>
+  /** When the last command has ended that was given to it. */
+  idle: Promise<CommandOutput>
+}
 
-const startHost = () => {
+/** The process that runs commands until the tests of this worker are over. */
+let host: Host | undefined
+
+const startHost = (): Host => {
   const env = { PATH: process.env["PATH"], BOWLINE_TEST_BUNDLE: process.env["BOWLINE_TEST_BUNDLE"] }
   const child = fork(join(import.meta.dirname, "runCommands.ts"), { env, execArgv: [], stdio: "ignore" })
   child.unref()
   child.channel?.unref()
-  const ended = once(child, "close").then(() => Promise.reject(new Error("The process that runs commands has ended")))
+  const forget = () => {
+    // The next command gets a new one.
+    if (host?.child === child) host = undefined
+  }
+  const ended = once(child, "close").then(() => {
+    forget()
+    throw new Error("The process that runs commands has ended")
+  })
   ended.catch(() => undefined)
-  const told = async () => {
-    const [message] = (await Promise.race([once(child, "message"), ended])) as [Told]
+  const nextOutput = async () => {
+    const [message] = (await Promise.race([once(child, "message"), ended])) as [CommandOutput]
     return message
   }
-  return { child, told, idle: told() }
+  const kill = () => {
+    forget()
+    child.kill("SIGKILL")
+  }
+  return { child, kill, nextOutput, idle: nextOutput() }
 }
 
 /**
- * What a command has told that reads no stdin and needs nobody else to end: a process of the tests runs them one behind the other, since most of what a process of its own
- * takes is its start. Once each command is a process of its own, as are those that meet signals, or streams that break.
+ * What a command prints that reads no stdin and ends by itself. One process of the tests runs such commands one after the other, since most of the time of a process is its start. Commands that get
+ * signals, or whose streams break, run as processes of their own, and most commands do so once.
  */
-export const told = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>>) =>
-  Effect.promise(async () => {
-    const { child, idle, told } = (host ??= startHost())
-    host.idle = idle.then(() => {
+export const outputOf = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>>) =>
+  Effect.promise(async (signal) => {
+    const { child, idle, kill, nextOutput } = (host ??= startHost())
+    const output = idle.then(() => {
+      // A command that hangs ends with its test, and not with those behind it.
+      signal.addEventListener("abort", kill)
       child.channel?.ref()
-      child.send({ args, environment: { PATH: process.env["PATH"] ?? "", ...environment } } satisfies Asked)
-      return told()
+      child.send({ args, environment: { PATH: process.env["PATH"] ?? "", ...environment } } satisfies CommandLine)
+      return nextOutput()
     })
-    const answer = await host.idle
+    host.idle = output
+    const printed = await output
     child.channel?.unref()
-    return { ...answer, signal: null }
+    return { ...printed, signal: null }
   })

@@ -11,7 +11,7 @@ import { mutePort } from "../http/MutePort.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { sources } from "../plan/GatewayProcess.ts"
-import { bowline, told } from "./Bowline.ts"
+import { bowline, outputOf } from "./Bowline.ts"
 
 /** Where it listens, once it does. */
 const listening = ({ child, output }: Effect.Success<ReturnType<typeof bowline>>) =>
@@ -307,7 +307,7 @@ describe("bowline credentials", () => {
         OPENAI_API_KEYS: "planted-key-one,planted-key-two"
       })
       yield* post(`${url}/plan`, { question: "?" })
-      const credentials = (...args: ReadonlyArray<string>) => told(["credentials", ...args], { BOWLINE_URL: url })
+      const credentials = (...args: ReadonlyArray<string>) => outputOf(["credentials", ...args], { BOWLINE_URL: url })
       const listed = yield* credentials()
       assert.deepStrictEqual([listed.code, listed.stderr], [0, ""])
       assert.match(

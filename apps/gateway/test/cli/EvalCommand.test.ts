@@ -9,7 +9,7 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import { join } from "node:path"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
-import { bowline, told } from "./Bowline.ts"
+import { bowline, outputOf } from "./Bowline.ts"
 
 const check = `import type { PlanView } from "@bowline/client"
 
@@ -69,14 +69,14 @@ describe("bowline eval", () => {
 
         // What is asked costs money: it is refused before that it cannot be written down.
         for (const file of [join(folder, "none", "report.json"), folder]) {
-          const unwritable = yield* told([...args, "--out", file], environment)
+          const unwritable = yield* outputOf([...args, "--out", file], environment)
           assert.deepStrictEqual([unwritable.code, unwritable.stdout], [1, ""])
           assert.match(unwritable.stderr, new RegExp(`^Cannot write ${file}: E[A-Z]+: .*\n$`))
         }
         const { text: asked } = yield* send(`${url}/plans`)
-        const repeated = yield* told(["eval", at("cases.jsonl"), "--model", "openai/good,openai/good"], environment)
+        const repeated = yield* outputOf(["eval", at("cases.jsonl"), "--model", "openai/good,openai/good"], environment)
         assert.deepStrictEqual([repeated.code, repeated.stdout], [64, ""])
-        const judge = yield* told([...args, ...files, "--judge", "openai/none"], environment)
+        const judge = yield* outputOf([...args, ...files, "--judge", "openai/none"], environment)
         assert.strictEqual(judge.code, 1)
         assert.match(readFileSync(at("report.json.part"), "utf8"), /\n\{"key":\n$/)
         assert.include(judge.stderr, "openai/none: preferences.model")

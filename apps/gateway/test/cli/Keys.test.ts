@@ -2,7 +2,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { send, start } from "../http/RunningGateway.ts"
-import { told, toldByProcess } from "./Bowline.ts"
+import { outputOf, outputOfProcess } from "./Bowline.ts"
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,root=key-of-root", BOWLINE_ADMIN_CALLERS: "root" }
 
@@ -12,7 +12,7 @@ it.live("bowline keys makes a key, lists it, and revokes it", () =>
     const runAs =
       (key: string) =>
       (...args: ReadonlyArray<string>) =>
-        told(["keys", ...args], { BOWLINE_URL: url, BOWLINE_API_KEY: key })
+        outputOf(["keys", ...args], { BOWLINE_URL: url, BOWLINE_API_KEY: key })
     const run = runAs("key-of-root")
     const made = yield* run("add", "eve", "--admin", "--expires", "90d", "--note", "for\tCI")
     assert.strictEqual(made.code, 0, made.stderr)
@@ -24,7 +24,7 @@ it.live("bowline keys makes a key, lists it, and revokes it", () =>
       ({ status }) => status
     )
     assert.strictEqual(yield* statusOf, 200)
-    const listed = yield* toldByProcess(["keys", "list"], { BOWLINE_URL: url, BOWLINE_API_KEY: key })
+    const listed = yield* outputOfProcess(["keys", "list"], { BOWLINE_URL: url, BOWLINE_API_KEY: key })
     const [first, name, admin, , , , creator, note] = listed.stdout.trimEnd().split("\t")
     assert.deepStrictEqual([first, name, admin, creator, note], [id, "eve", "yes", "root", "for CI"])
     const { stdout } = yield* run("list", "--json")

@@ -4,13 +4,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { post, start } from "../http/RunningGateway.ts"
-import { bowline, told, toldByProcess } from "./Bowline.ts"
+import { bowline, outputOf, outputOfProcess } from "./Bowline.ts"
 
 /** A command that speaks to the gateway, and has ended. */
 const runAt =
   (url: string) =>
   (...args: ReadonlyArray<string>) =>
-    told(args, { BOWLINE_URL: url })
+    outputOf(args, { BOWLINE_URL: url })
 
 const rowsOf = (stdout: string) =>
   stdout
@@ -56,7 +56,7 @@ describe("bowline plans and sessions", () => {
       assert.deepStrictEqual(second?.toSpliced(2, 1).slice(1), ["failed", "two", "budget_exceeded", "second"])
       assert.match(first?.[3] ?? "", /^tab here, line there, ␛\[31mescape (?:long ){20,}.*$/)
 
-      const sessions = yield* toldByProcess(["sessions"], { BOWLINE_URL: url })
+      const sessions = yield* outputOfProcess(["sessions"], { BOWLINE_URL: url })
       assert.deepStrictEqual(
         rowsOf(sessions.stdout).map(([name, , , messages]) => [name, messages]),
         [
@@ -161,7 +161,7 @@ describe("bowline cancel", () => {
     Effect.gen(function* () {
       const { run, running, url } = yield* withPlans
       const [[id = ""] = []] = rowsOf((yield* run("plans", "--state", "running")).stdout)
-      const [row] = rowsOf((yield* toldByProcess(["cancel", id], { BOWLINE_URL: url })).stdout)
+      const [row] = rowsOf((yield* outputOfProcess(["cancel", id], { BOWLINE_URL: url })).stdout)
       assert.deepStrictEqual([row?.[0], row?.[1], row?.[4]], [id, "aborted", "cancelled"])
       assert.include(yield* Effect.promise(() => running), '"reason":"cancelled"')
       const [[over = ""] = []] = rowsOf((yield* run("plans", "--state", "completed")).stdout)

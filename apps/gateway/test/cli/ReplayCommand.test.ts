@@ -7,7 +7,7 @@ import { dirname, join } from "node:path"
 import { gunzipSync, gzipSync } from "node:zlib"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
-import { told, toldByProcess } from "./Bowline.ts"
+import { outputOf, outputOfProcess } from "./Bowline.ts"
 
 const decodeFile = Schema.decodeUnknownSync(Schema.Struct({ file_id: Schema.String, sha256: Schema.String }))
 
@@ -31,13 +31,13 @@ describe("bowline export, fork and replay", () => {
       const file = join(yield* folderOf({}), "plan.bowline")
       const environment = { BOWLINE_URL: url }
       const toFile = { under: ["bash", "-c", `exec "$0" "$@" > ${file}`] }
-      const run = (args: ReadonlyArray<string>) => told(args, environment)
-      const exportTo = (...args: ReadonlyArray<string>) => toldByProcess(["export", ...args], environment, toFile)
+      const run = (args: ReadonlyArray<string>) => outputOf(args, environment)
+      const exportTo = (...args: ReadonlyArray<string>) => outputOfProcess(["export", ...args], environment, toFile)
       assert.strictEqual((yield* exportTo(plan, "--files")).code, 0)
       const last = gunzipSync(readFileSync(file)).toString().trimEnd().split("\n").at(-1) ?? ""
       const data = Buffer.from(content).toString("base64")
       assert.deepInclude(JSON.parse(last), { type: "file", file_id, sha256, data })
-      for (const replay of [toldByProcess(["replay", file], environment), run(["replay", plan])]) {
+      for (const replay of [outputOfProcess(["replay", file], environment), run(["replay", plan])]) {
         const { code, stderr, stdout } = yield* replay
         assert.deepStrictEqual([code, stdout, stderr], [0, `${plan}: same\n`, ""])
       }
@@ -46,7 +46,7 @@ describe("bowline export, fork and replay", () => {
       assert.strictEqual(without.code, 0)
       assert.include(without.stderr, `${file_id}: there is no such file any more`)
       const fork = ["fork", plan, "--step", "1", "--question", "Which bend?", "--json"]
-      const forked = yield* toldByProcess(fork, environment)
+      const forked = yield* outputOfProcess(fork, environment)
       assert.include(forked.stdout, '"text":"A bowline."')
       const { text: ofFork } = yield* send(`${url}/plans?limit=1`)
       assert.include(ofFork, '"question_preview":"Which bend?"')

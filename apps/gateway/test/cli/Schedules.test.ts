@@ -2,12 +2,12 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { start } from "../http/RunningGateway.ts"
-import { told, toldByProcess } from "./Bowline.ts"
+import { outputOf, outputOfProcess } from "./Bowline.ts"
 
 const runAt =
   (url: string) =>
   (...args: ReadonlyArray<string>) =>
-    told(["schedules", ...args], { BOWLINE_URL: url, TZ: "Europe/Berlin" })
+    outputOf(["schedules", ...args], { BOWLINE_URL: url, TZ: "Europe/Berlin" })
 
 const rowsOf = (stdout: string) =>
   stdout
@@ -20,7 +20,7 @@ describe("bowline schedules", () => {
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("Two knots slipped.")])
       const run = runAt(url)
-      const none = yield* toldByProcess(["schedules"], { BOWLINE_URL: url })
+      const none = yield* outputOfProcess(["schedules"], { BOWLINE_URL: url })
       assert.deepInclude(none, { code: 0, stdout: "", stderr: "" })
       const added = yield* run(
         "add",

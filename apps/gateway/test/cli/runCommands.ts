@@ -2,13 +2,13 @@ import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 
 /** A command line, and the variables of its process. */
-export interface Asked {
+export interface CommandLine {
   readonly args: ReadonlyArray<string>
   readonly environment: Readonly<Record<string, string>>
 }
 
 /** What its process would have printed, and its exit code. */
-export interface Told {
+export interface CommandOutput {
   readonly stdout: string
   readonly stderr: string
   readonly code: number
@@ -22,9 +22,9 @@ const { run } = (await import(pathToFileURL(path).href)) as { readonly run: () =
 const signals = ["SIGINT", "SIGTERM"] as const
 
 // Runs one command after the other, each as if the process were its own, until the parent is gone.
-process.on("message", ({ args, environment }: Asked) => {
+process.on("message", ({ args, environment }: CommandLine) => {
   process.argv.splice(2, Infinity, ...args)
-  // One by one: Node.js hears of a change of `TZ` only so.
+  // The same object, changed: with another one in its place Node.js would not notice a new `TZ`.
   for (const name of Object.keys(process.env)) delete process.env[name]
   Object.assign(process.env, environment)
   process.exitCode = undefined
@@ -37,7 +37,10 @@ process.on("message", ({ args, environment }: Asked) => {
     }
     Object.assign(process[name], { write })
   }
+  let isOver = false
   const exit = (code = process.exitCode ?? 0) => {
+    if (isOver) return
+    isOver = true
     for (const stream of [process.stdout, process.stderr]) stream.removeAllListeners("error")
     for (const signal of signals) process.removeAllListeners(signal)
     const [stdout, stderr] = [printed.stdout, printed.stderr].map((chunks) => Buffer.concat(chunks).toString())
@@ -47,4 +50,4 @@ process.on("message", ({ args, environment }: Asked) => {
   run()
 })
 process.once("disconnect", () => process.kill(process.pid, "SIGKILL"))
-process.send?.({ stdout: "", stderr: "", code: 0 } satisfies Told)
+process.send?.({ stdout: "", stderr: "", code: 0 } satisfies CommandOutput)

@@ -3,7 +3,7 @@ import { noFinish, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { told, toldByProcess } from "../cli/Bowline.ts"
+import { outputOf, outputOfProcess } from "../cli/Bowline.ts"
 import { folderOf } from "../config/file/ConfigFolder.ts"
 import { post, send, startOn, stores } from "./RunningGateway.ts"
 
@@ -103,8 +103,8 @@ describe("bowline usage", () => {
     Effect.gen(function* () {
       const { url } = yield* startOn(stores.memory)(() => [say("ok"), used])
       yield* post(`${url}/plan`, { question: "?" })
-      const run = (...args: ReadonlyArray<string>) => told(["usage", ...args], { BOWLINE_URL: url })
-      const days = yield* toldByProcess(["usage"], { BOWLINE_URL: url })
+      const run = (...args: ReadonlyArray<string>) => outputOf(["usage", ...args], { BOWLINE_URL: url })
+      const days = yield* outputOfProcess(["usage"], { BOWLINE_URL: url })
       assert.deepStrictEqual([days.code, days.stderr], [0, ""])
       assert.match(days.stdout, /^\d{4}-\d\d-\d\d\t1\t1000\t400\t100\t0\.\d+\n$/)
       assert.strictEqual((yield* run("--by", "preset", "--json")).stdout.includes('"preset":null'), true)
