@@ -66,7 +66,7 @@ export interface PlanRecording {
   /** Each with the number of frames in front of it. */
   readonly givens: ReadonlyArray<Of<"given"> & { readonly place: number }>
   readonly entries: ReadonlyArray<Of<"entry">["entry"]>
-  /** Those that other lines name. Exports of earlier versions have none. */
+  /** Files that other lines name. Exports of earlier versions have none. */
   readonly named: ReadonlyArray<Of<"named">>
   /** Those that `bowline export --files` has brought. */
   readonly files: ReadonlyArray<Of<"file">>

@@ -138,7 +138,7 @@ export class RecordedCallers {
       if (end < 0) continue
       const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data)
       if (entry === undefined) continue
-      // Here the times of several waits are over at once: one that was opened later there is settled before. Its call shows that when it is its turn.
+      // Here the times of all waits are over at once. A wait that outlasted another one gets its result as soon as it is opened; its call shows that in its turn.
       const isEarly = entry.type === "result" && outlasts(recording, frames.slice(index + 1, end))
       add(
         isEarly ? index + 1 : end,
@@ -230,7 +230,7 @@ export class RecordedCallers {
     return this.abortAt(this.#comparison.came.length)
   }
 
-  /** The same as soon as so many frames have come. */
+  /** The same, as if `place` frames had come. */
   abortAt(place: number): Effect.Effect<void> {
     const due = this.#acts.filter((act) => act.isAbort && !act.isDone && act.place <= place)
     return Effect.forEach(due, (act) => Effect.forkChild(this.#do(act), { startImmediately: true }), { discard: true })
@@ -349,7 +349,7 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number, to: number): bool
   return isLast && frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
 }
 
-/** Whether meanwhile the time of another wait was over, and the plan was not parked. */
+/** Whether the time of another wait was over in these frames, and the plan was not parked in them. */
 const outlasts = ({ calls }: PlanRecording, meanwhile: ReadonlyArray<Frame>): boolean => {
   const expired = calls.filter(({ error }) => error?.code === "wait_expired")
   const isEnd = ({ data, event }: Frame) =>

@@ -27,6 +27,6 @@ export const providerError = (failure: Fields) =>
 export const peerError = (reason: Fields) =>
   new PeerErrors.PeerError({ reason: written(peerReason(reason) ?? new PeerErrors.Protocol({ message: "" })) })
 
-/** Whether the time of a call was over before it could leave. */
+/** Whether the time of a call was over before it was sent. */
 export const isUnsent = ({ error }: RecordedCall): boolean =>
   error?.message.endsWith("were over before the call could leave.") === true

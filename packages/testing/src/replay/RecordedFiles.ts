@@ -83,7 +83,7 @@ export const fileObstacle = (recording: PlanRecording): string | undefined => {
   return broken && `the bytes of ${broken.file_id} in the record are not those of its sha256`
 }
 
-/** The files of what was said before the plan that were not there any more as it was exported, or of which the record does not tell that: they may have been deleted before the plan. */
+/** Files of earlier messages that were deleted when the plan was exported, or of which the record does not say whether they were: they may have been deleted before the plan ran. */
 const unsure = ({ begins, files, frames, messages, named, plan }: PlanRecording): ReadonlyArray<FileReference> => {
   const own = messages.filter(({ plan_id }) => plan_id === plan.plan_id)
   const there = [...files, ...named.filter(({ sha256 }) => sha256 !== null)]

@@ -62,7 +62,7 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<
         const index = expected.findIndex(
           ({ data }, index) => index >= came.length && fieldsOf(data)["task_id"] === recorded
         )
-        // What was made while the store was away is not on record.
+        // A call that was made while the store was away is not on record.
         if (index < 0) return recording.plan.error?.code === "storage" ? Effect.void : Effect.never
         return comparison.turn(index)
       })

@@ -108,12 +108,13 @@ const isSteered = ({ came, expected }: Comparison): boolean => {
   return next?.event === "inbox.taken" && step === came.findLast(({ event }) => event === "step")?.data["step"]
 }
 
-/** The store, which has what is known of credentials, too: what is read fails while it is away. */
+/** The store, from which the state of credentials is read, too. */
 interface Available {
-  readonly reads: Effect.Effect<void, StorageError>
+  /** Fails while the store is away. */
+  readonly beforeRead: Effect.Effect<void, StorageError>
 }
 
-/** Whether a text has interrupted the step before it has begun the next attempt. */
+/** Whether a text interrupted the step before its next attempt began. */
 const isCutShort = (
   { attempts, frames }: PlanRecording,
   { attempts: begun, came, expected, to }: Comparison
@@ -125,7 +126,7 @@ const isCutShort = (
   return attempts.filter((attempt) => attempt.place <= frames.indexOf(next)).length <= begun
 }
 
-/** What stands behind what an answer has used: texts that were heard in between, and what is made of it. */
+/** The places behind the `usage` of an answer: `heard`, where texts begin that came before anything was made of it, and `next`, where that begins. */
 const behindAnswer = ({ came: { length }, expected }: Comparison) => {
   const heard = expected[length]?.event === "usage" ? length + 1 : length
   const next = expected.findIndex((frame, index) => index >= heard && !isSaid(frame))
@@ -168,7 +169,7 @@ const poolOf = (
       Effect.suspend(() =>
         wanted.prefer !== undefined && isCutShort(recording, comparison)
           ? Effect.never
-          : Effect.map(store.reads, () => choose(wanted))
+          : Effect.map(store.beforeRead, () => choose(wanted))
       ),
     judge: (_use, reason) => Effect.succeed(reason),
     // A plan that was aborted before it told of a retry was aborted as it stored that.
@@ -176,7 +177,7 @@ const poolOf = (
     succeeded: () =>
       Effect.suspend(() => {
         const { heard, next } = behindAnswer(comparison)
-        // Nothing was made of a summary either.
+        // An abort while a summary was stored has no frame but its `usage` in front of it.
         const isAborted = next >= (abort ?? Infinity) && comparison.expected[next]?.event !== "usage"
         if (isSteered(comparison) || isAborted) return Effect.never
         const to = Math.min(next, comparison.to)

@@ -93,22 +93,22 @@ export class ReplayedPlan {
     if (this.#comparison.came.length >= to && this.#messages >= messages) Deferred.doneUnsafe(this.#left, Effect.void)
   }
 
-  /** Fails for so long that the plan fails, if its store was away as it was about to store what stands in front of its end. */
-  #store({ events }: PlanCommit): Effect.Effect<void, StorageError> {
-    const count = events.filter(isComparable).reduce((sum, row) => sum + row.count, 0)
-    return this.#awayFrom(count)
+  /** Fails until the plan has failed, if the store was away when the plan was about to store the frames in front of its end. */
+  #beforeWrite({ events }: PlanCommit): Effect.Effect<void, StorageError> {
+    return this.#failIfAway(events.filter(isComparable).reduce((sum, row) => sum + row.count, 0))
   }
 
-  /** The same of what the planner reads: what it writes in front of that comes first. */
-  get reads(): Effect.Effect<void, StorageError> {
+  /** The same in front of a read of the planner. What the planner has written before is stored first. */
+  get beforeRead(): Effect.Effect<void, StorageError> {
     if (this.#recording.plan.error?.code !== "storage") return Effect.void
     return Effect.andThen(
       Effect.sleep(1),
-      Effect.suspend(() => this.#awayFrom(0))
+      Effect.suspend(() => this.#failIfAway(0))
     )
   }
 
-  #awayFrom(count: number): Effect.Effect<void, StorageError> {
+  /** `count` frames are about to be stored. */
+  #failIfAway(count: number): Effect.Effect<void, StorageError> {
     const { came, expected } = this.#comparison
     const end = expected.findLastIndex((frame) => !isEnding(frame)) + 1
     if (this.#recording.plan.error?.code !== "storage") return Effect.void
@@ -147,8 +147,8 @@ export class ReplayedPlan {
     return changes.some(({ _tag }) => _tag === "Parked") && expected[came.length + count - 1]?.event !== "parked"
   }
 
-  /** Aborts the plan, if that came before what it takes of its inbox here, together with what stands in front of the abort. */
-  #isAbortedBefore({ changes, events, inbox }: PlanCommit): Effect.Effect<boolean> {
+  /** Aborts the plan instead of a write that takes from the inbox, if the record has the abort between the events of that write. */
+  #abortsInstead({ changes, events, inbox }: PlanCommit): Effect.Effect<boolean> {
     const { came, expected } = this.#comparison
     const place = this.callers?.abortPlace ?? Infinity
     const next = events.filter(isComparable)[place - came.length]
@@ -181,30 +181,18 @@ export class ReplayedPlan {
     const before = isStarted ? "call" : "approval"
     const { claims } = this.#recording
     const { claim } = claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
-    if (claim === undefined && claims.length > 0) {
-      // A doubt would be on record. Here its own calls may have effects that another plan's had there.
-      if (before === "approval") return Option.none()
-      // So would another call's. What that one has done since then, the other plan knows.
-      const own = call !== undefined && this.#isMade(recorded) ? TaskId.make(call) : undefined
-      const at = fromMillis(0)
-      if (own !== undefined && this.#id !== undefined) {
-        return Option.some({
-          task_id: own,
-          plan_id: this.#id,
-          at,
-          state: "running",
-          result: null,
-          taskId: null,
-          contextId: null
-        })
-      }
+    if (claim !== undefined) {
+      // Calls of the plan itself have other ids here.
+      const task_id = TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id)
+      return Option.some({ ...claim, task_id })
     }
-    if (claim === undefined) return undefined
-    // Its own calls have other ids here.
-    return Option.some({
-      ...claim,
-      task_id: TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id)
-    })
+    if (claims.length === 0) return undefined
+    // A claim that made somebody approve the call would be on record. The store may have one: of an earlier call of the plan, whose effect was another plan's there.
+    if (before === "approval") return Option.none()
+    // A claim of another call would be on record as well: a call that was made had its effect.
+    if (call === undefined || this.#id === undefined || !this.#isMade(recorded)) return undefined
+    const own = { task_id: TaskId.make(call), plan_id: this.#id, at: fromMillis(0) }
+    return Option.some({ ...own, state: "running", result: null, taskId: null, contextId: null })
   }
 
   /** Whether the call was made: readers have seen more of it than that it began, or it has ended by itself. */
@@ -256,7 +244,7 @@ export class ReplayedPlan {
     return Effect.suspend(() => {
       const { callers } = this
       if (callers?.isAborting === true) return Effect.andThen(callers.abort, Effect.never)
-      return Effect.andThen(this.reads, asked)
+      return Effect.andThen(this.beforeRead, asked)
     })
   }
 
@@ -278,15 +266,15 @@ export class ReplayedPlan {
         Effect.gen({ self: this }, function* () {
           const own = batch.find(({ plan_id }) => plan_id === this.#id)
           if (own !== undefined && this.#isBeyond(own)) return yield* Effect.never
-          if (own !== undefined) yield* this.#store(own)
+          if (own !== undefined) yield* this.#beforeWrite(own)
           if (own?.inbox?.closes === true && this.callers !== undefined) {
             const count = own.events.reduce((sum, row) => sum + row.count, 0)
             // They were heard before this was stored: now it is not, and the plan hears them.
             yield* this.callers.textsBefore(this.#comparison.came.length + count)
           }
-          if (own !== undefined && (yield* this.#isAbortedBefore(own)))
+          if (own !== undefined && ((yield* this.#abortsInstead(own)) || this.#parksTooEarly(own))) {
             return new Map([[own.plan_id, "unread" as const]])
-          if (own !== undefined && this.#parksTooEarly(own)) return new Map([[own.plan_id, "unread" as const]])
+          }
           const told = yield* store.commit(batch.map((one) => (one === own ? this.#claimedThen(one) : one)))
           const how = own && told.get(own.plan_id)
           if (own !== undefined && how !== "refused" && how !== "unread") this.#messages += messagesIn(own.changes)
@@ -303,7 +291,7 @@ export class ReplayedPlan {
           const { endsOnly, model } = this.#segment
           const deaths = endsOnly ? Infinity : 0
           const taken = Effect.map(store.takeOver(...asked), (plans) =>
-            // Which one it asks, the credentials of the process before have decided, too.
+            // The credentials that the process before found had a part in the choice of the model.
             plans.map(({ plan, ...found }) => ({ ...found, deaths, plan: { ...plan, model: model ?? plan.model } }))
           )
           return Effect.andThen(this.callers?.textsOnWaking ?? Effect.void, taken)
@@ -318,7 +306,7 @@ export class ReplayedPlan {
       },
       claimOf: (owner, key) =>
         Effect.gen({ self: this }, function* () {
-          yield* this.reads
+          yield* this.beforeRead
           const known = this.#claimOf(yield* CurrentCall)
           return known ?? Option.map(yield* store.claimOf(owner, key), this.#asThen)
         }),

@@ -13,7 +13,7 @@ export interface Segment {
   readonly messages: number
   /** Whether its process does not go on with the plan, but ends it. */
   readonly endsOnly: boolean
-  /** The model that it has found; undefined if the record does not say. */
+  /** The model that its process found in the row of the plan; undefined if the record does not say. */
   readonly model: string | undefined
 }
 
@@ -49,7 +49,7 @@ interface Left {
   readonly allowances: number
   readonly blocked: number
   readonly messages: number
-  /** What the next one has found. */
+  /** The model that the next process found. */
   readonly model?: string | undefined
 }
 

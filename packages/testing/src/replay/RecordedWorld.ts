@@ -242,7 +242,7 @@ const askFor =
           ...(asked.isParked && { mark: String(asked["round"]) })
         })
 
-/** Whether the call was not sent, and nobody knew who its agent is. */
+/** Whether the call was not sent, and the DID of its agent was not known. */
 const isUnidentified = ({ calls, frames }: PlanRecording, call: string | undefined): boolean =>
   calls.some((one) => one.task_id === call && isUnsent(one)) &&
   frames.some(({ data, event }) => {
@@ -254,7 +254,7 @@ const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segm
   Layer.succeed(PeerClient, {
     discover: ({ name }) =>
       Effect.flatMap(CurrentCall, (current) => {
-        // The card was asked for until the time of the call was over.
+        // The time of the call was over before the card came.
         if (current !== undefined && isUnidentified(recording, comparison.recordedIdOf(current))) return Effect.never
         const { now, told } = toldBy(recording, comparison, `card ${name}`)
         const card = told[now]?.what

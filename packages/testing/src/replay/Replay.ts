@@ -113,10 +113,10 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
 
 const decodeRequest = Schema.decodeUnknownSync(PlanRequest)
 
-/** For how many milliseconds the plan ran on behind its deadline: its process stood still, and what it waited for came first then. */
+/** For how many milliseconds the plan ran on after its deadline, since its process had stood still. */
 const lateBy = ({ frames }: PlanRecording): number => {
   const [deadline, end] = [deadlineOf(frames), frames.findLast(({ event }) => event === "error")?.at ?? ""]
-  // One that was aborted before it began has told of none.
+  // A plan that was aborted before it began has no deadline in its frames.
   return deadline > 0 ? Math.max(Date.parse(end) - deadline, 0) : 0
 }
 
@@ -331,7 +331,7 @@ const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed
     for (const [index, segment] of comparison.segments.entries()) {
       if (index > 0) replayed.leave(segment)
       const process = new Process(`replay ${index}`, loop, random.of(`process ${index}`), () => undefined)
-      // Calls that wait until a time say which.
+      // A call may wait until a time of day: the clock begins when the plan began.
       process.stepClock(Date.parse(recording.plan.created_at) - epoch)
       let exit: Exit.Exit<void, unknown> | undefined
       process.fork(
