@@ -50,7 +50,7 @@ const pure = [
   "testing"
 ]
 
-/** Tests of theirs that mostly wait for processes, and have others beside them. */
+/** Tests of these packages that mostly wait for processes. They run with the tests that start processes, so that others use the processors meanwhile. */
 const waiting = ["client/test/Process.test.ts", "mcp/test/process/*.test.ts", "mcp/test/server/Everything.test.ts"]
 
 const pureOnes = isWhole

@@ -309,7 +309,7 @@ export const local = (given: Config, plans: typeof Plans.layer = Plans.layer) =>
   return runtime(config, plans).pipe(
     Layer.provide([Layer.succeed(GatewayIdentity, config.identity), Layer.succeed(FilesConfig, config.fileLimits)]),
     Layer.provide(NamedModels.layer(config.configuredModels)),
-    // Its plans run in the fibers of the command: their log is that of a gateway, too.
+    // The plans run in fibers of the command, which has to log them as a gateway does.
     Layer.provideMerge(telemetry(config))
   )
 }

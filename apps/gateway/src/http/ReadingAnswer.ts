@@ -14,7 +14,7 @@ const silence = "10 seconds"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
 
-/** Answers a request that has started a plan: with its events, or when it is over with one object. */
+/** Starts or joins the plan of a request, and answers with its events, or with one object when it is over. */
 export const make = Effect.map(Effect.all([Plans, PlanFollower]), ([plans, follower]) => {
   /**
    * The object with its own status where the plan is over soon, or where the gateway can soon no longer wait. Else the head of a good answer, and spaces until the
@@ -61,7 +61,7 @@ export const make = Effect.map(Effect.all([Plans, PlanFollower]), ([plans, follo
     prefersJson(request.headers.accept)
       ? starting.pipe(
           Effect.flatMap((reading) => waitPatiently(caller, reading)),
-          // The request has come before, and its plan is over: what it has come to is on its row.
+          // A repeated request, whose plan ended long ago: the result is in the row of the plan, which outlives the events.
           Effect.catchTag("EventsExpired", ({ plan_id }) =>
             Effect.map(plans.get(caller, plan_id), (plan) => HttpServerResponse.jsonUnsafe(resultOf(plan)))
           )

@@ -30,8 +30,8 @@ const kindOf = (entry: object): unknown => {
 }
 
 /**
- * What collects the young generation alone: V8 gives it to contexts that are made behind the flag. While V8 marks the whole heap it would end that at once, in one long turn, so it waits then.
- * Node.js tells in the check phase of the turn that V8 has begun to mark: only there it is known.
+ * Makes the function that asks V8 to collect the young generation alone: V8 gives it to contexts that are made behind the flag. While V8 marks the whole heap nothing is asked for: V8 would
+ * finish the marking at once, in one long turn of the event loop. Node.js reports that V8 has begun to mark in the check phase of that turn, so the function asks in that phase.
  */
 const makeCollect = (): (() => void) => {
   setFlagsFromString("--expose-gc")
@@ -51,7 +51,7 @@ const makeCollect = (): (() => void) => {
   observer.observe({ entryTypes: ["gc"] })
   let isAsked = false
   return () => {
-    // One collection may be what V8 begins to mark behind: the next one is asked for in another turn.
+    // V8 may begin to mark after a collection: the next one is asked for in another turn, when that is known.
     if (isAsked) return
     isAsked = true
     setImmediate(() => {
@@ -105,23 +105,23 @@ export const collected = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stre
   )
 
 /**
- * Gives the memory of a piece back, if it is all of its buffer. Where the heap has grown it is left: what V8 counts then has it collect all of it. Else it would do that much later, when the streams
- * beside the bodies have left it three times as large: that would be a longer turn, and more memory.
+ * Frees the memory of a piece, if the piece is its whole buffer. When the heap has grown, V8 keeps the piece: it counts the piece, and so collects the whole heap soon. Otherwise it would do that
+ * much later, when streams beside the bodies have made the heap three times as large: that takes a longer turn, and more memory.
  */
-const giveBack = ({ buffer, byteLength }: Uint8Array): void => {
+const free = ({ buffer, byteLength }: Uint8Array): void => {
   if (hasRoom && buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
 }
 
 /**
- * The pieces of a body that nobody else has. Each one is the reader's until it asks for the next one: then its memory is given back, and does not wait for a collection. While many bodies wait for
- * each other their pieces grow old, and only a collection of the whole heap would free them.
+ * The pieces of a body to which nobody else has a reference. The reader may use a piece until it asks for the next one: then its memory is freed, without a collection. While many bodies wait for
+ * each other their pieces move to the old generation, where only a collection of the whole heap would free them.
  */
 export const owned = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
   Stream.suspend(() => {
     let before: Uint8Array | undefined
-    // One by one: the pieces of an array would all be mapped before the first is read.
+    // One by one: in an array all pieces would be freed but the last, before the first is read.
     return Stream.map(Stream.rechunk(content, 1), (piece) => {
-      if (before !== undefined) giveBack(before)
+      if (before !== undefined) free(before)
       before = piece
       return piece
     })

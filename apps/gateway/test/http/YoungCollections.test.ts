@@ -29,7 +29,7 @@ describe("the bytes of large bodies", () => {
     })
   )
 
-  it.effect("are given back one by one, but for those of a buffer that has more", () =>
+  it.effect("are freed piece by piece as they are read, but for pieces of a buffer that has more", () =>
     Effect.gen(function* () {
       const shared = new Uint8Array(8)
       const pieces = [Uint8Array.of(1, 2), Uint8Array.of(3), shared.subarray(0, 4), Uint8Array.of(4)]

@@ -200,8 +200,8 @@ export class PlanTasks {
   }
 
   /**
-   * Answers a call in the history and, if it was started, ends its task. `taken` is what the call has used for that. What it has `given` is shown with its
-   * end: where the process dies, readers have seen both, or neither.
+   * Answers a call in the history and, if it was started, ends its task. `taken` is what the call has used for that. The events of its result, `given`, are stored together with its
+   * end: if the process dies, readers have seen both or neither.
    */
   finish(
     task_id: TaskId,

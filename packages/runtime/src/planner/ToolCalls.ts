@@ -64,7 +64,7 @@ const withoutFile: StoredResult = {
   isUnsent: true
 }
 
-/** Whether readers have seen it of another process. */
+/** Whether another process has shown the event to readers: each of those in `seen` is compared once. */
 const isSeen = (seen: Set<string>, { data }: ShownEvent): boolean => seen.delete(JSON.stringify(data))
 
 const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult => {
@@ -281,13 +281,14 @@ class StepCalls {
     })
     yield* (yield* CallTurns).await(part.task_id)
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
-    const isShown = hasArtifact || ended.content === "" || ended.content === ended.error?.message
+    const isBare = !hasArtifact && ended.content !== "" && ended.content !== ended.error?.message
     const artifact = { content: ended.content, mediaType: "text/plain", verified: ended.verified }
-    const shown = isShown ? [] : [shownArtifact(part.task_id, artifact, this.#options.resultLimit)]
-    // Its text does not wait until its files are stored.
-    if ((ended.files ?? []).length > 0) for (const event of shown.splice(0)) this.#show(seen, event)
+    const shown = isBare ? [shownArtifact(part.task_id, artifact, this.#options.resultLimit)] : []
+    // The text of a result with files is shown at once: the end waits until they are stored.
+    const hasFiles = (ended.files ?? []).length > 0
+    if (hasFiles) for (const event of shown) this.#show(seen, event)
     const end = yield* files.ended(ended)
-    const last = shown.filter((event) => !isSeen(seen, event))
+    const last = hasFiles ? [] : shown.filter((event) => !isSeen(seen, event))
     const now = yield* Clock.currentTimeMillis
     return this.#answer(prepared, did, end, now, this.#effectOf(end, prepared, isUnsent), last)
   })
@@ -402,6 +403,7 @@ class StepCalls {
     })
   }
 
+  /** Shows an event, unless another process has shown it. */
   #show(seen: Set<string>, event: ShownEvent): void {
     if (!isSeen(seen, event)) this.#run.tasks.tell(event)
   }

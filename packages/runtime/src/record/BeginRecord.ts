@@ -27,7 +27,7 @@ export interface BeginRecord {
   readonly files?: ReadonlyArray<FileReference>
   /** Whether another process had the plan before. */
   readonly resumed?: true
-  /** The model that it then asks: the process before may have chosen it, and have died with its record of that. */
+  /** The model that a process asks that has taken the plan over: the process before may have chosen it, and died before it stored why. */
   readonly model?: string
 }
 

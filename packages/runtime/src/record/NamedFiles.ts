@@ -4,7 +4,7 @@ import { FileId } from "@bowline/domain/unstable/file/StoredFile"
 import type { KeptFile } from "../store/FileStore.ts"
 import type { BeginRecord } from "./BeginRecord.ts"
 
-/** A file that other lines name: what stands for it where it cannot be shown, and its digest in hexadecimal, null if it was deleted. */
+/** A file that other lines name: the text that a model reads in its place, and the SHA-256 of its bytes in hexadecimal, null if the file was deleted. */
 export interface NamedFile {
   readonly type: "named"
   readonly file_id: FileId
@@ -12,15 +12,15 @@ export interface NamedFile {
   readonly sha256: string | null
 }
 
-/** What names files on record. */
+/** The parts of a record that name files. */
 interface Naming {
   readonly messages: ReadonlyArray<Pick<Message, "parts">>
   readonly begins: ReadonlyArray<Pick<BeginRecord, "files">>
   readonly frames: ReadonlyArray<{ readonly event: string; readonly data: object }>
 }
 
-/** A file of which no message tells: its call was not over. */
-const untold = (data: object): ReadonlyArray<FileReference> => {
+/** The file of an artifact. No message names it while its call runs, so it is read from the event. */
+const fileOfArtifact = (data: object): ReadonlyArray<FileReference> => {
   const { content, file_id, media_type, name }: Readonly<Record<string, unknown>> = { ...data }
   if (typeof file_id !== "string") return []
   const [, width, height] = /, (\d+)×(\d+), file_/.exec(String(content)) ?? []
@@ -32,17 +32,17 @@ const untold = (data: object): ReadonlyArray<FileReference> => {
   return [{ type: "file", file_id: id, media_type: String(media_type), name: String(name), bytes: 1, ...size }]
 }
 
-/** The files of the question, of the history, and of what calls have given, each once. */
+/** The files of the question, of the history and of the results of calls, each once. */
 export const filesIn = ({ begins, frames, messages }: Naming): ReadonlyArray<FileReference> => {
   const told = messages.flatMap(({ parts }) =>
     parts.flatMap((part) => (part.type === "file" && "file_id" in part ? [part] : []))
   )
-  const given = frames.flatMap(({ data, event }) => (event === "task.artifact" ? untold(data) : []))
+  const given = frames.flatMap(({ data, event }) => (event === "task.artifact" ? fileOfArtifact(data) : []))
   const listed = begins.flatMap(({ files = [] }) => files)
   return Array.from(new Map([...given, ...told, ...listed].map((file) => [file.file_id, file])).values())
 }
 
-/** What is left of files, by those that are there. */
+/** A line for each file. `there` are the files of the session that exist now. */
 export const namedFiles = (
   files: ReadonlyArray<FileReference>,
   there: ReadonlyArray<KeptFile>

@@ -34,10 +34,10 @@ export interface PromptDigest {
   readonly rest: string
 }
 
-/** When a call of the tool `wait` was over. */
+/** The time at which a call of the tool `wait` ended, in its result. */
 const waitEnd = /(?<=^\{"because":"(?:text|timer)","at":")[^"]+/
 
-/** Its text without the ids of calls, and the times of the gateway: legal histories have each result directly behind its call. */
+/** Its text without the ids of calls, and without the times at which waits ended: legal histories have each result directly behind its call. */
 const textsOf = ({ parts, role }: Entry): ReadonlyArray<string> => [
   role,
   ...parts.flatMap((part): ReadonlyArray<string> => {

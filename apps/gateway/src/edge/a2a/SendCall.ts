@@ -125,7 +125,7 @@ const start = Effect.fnUntraced(function* (
     }),
     Effect.catchTags({
       InvalidRequest: (refusal) => Effect.fail(refusalOf(refusal)),
-      // The message has come before: its task is told by rows.
+      // A repeated message, whose plan ended long ago: its task is read from rows, which outlive the events.
       EventsExpired: (expired) => Effect.succeed(expired),
       IdempotencyConflict: () =>
         Effect.fail(
