@@ -6,19 +6,29 @@ import { runInNewContext } from "node:vm"
 /** So many bytes of bodies leave some 16 MiB of buffers. */
 const bytesBetween = 4_194_304
 
-/** By so many bytes V8's heap may grow behind a collection of all of it. */
+/** By so many bytes V8's heap may grow after a collection of the whole heap. */
 const room = 33_554_432
 
-/** The heap at its smallest since it was collected. */
-let least = Infinity
-/** Whether it has grown no further than it may. */
-let hasRoom = true
+/** How V8's heap grows after a collection of the whole heap. */
+export class HeapGrowth {
+  /** The smallest size since then. */
+  #least = Infinity
+  /** Whether it has grown by less than it may. */
+  hasRoom = true
 
-const lookAtHeap = (): void => {
-  const used = getHeapStatistics().used_heap_size
-  least = Math.min(least, used)
-  hasRoom = used < least + room
+  /** Notes how many bytes are in use. */
+  look(used: number): void {
+    this.#least = Math.min(this.#least, used)
+    this.hasRoom = used < this.#least + room
+  }
+
+  /** The whole heap was collected: its size counts from the next look on. */
+  restart(): void {
+    this.#least = Infinity
+  }
 }
+
+const growth = new HeapGrowth()
 
 const isCollector = (value: unknown): value is (options: { readonly type: "minor" }) => void =>
   typeof value === "function"
@@ -44,7 +54,7 @@ const makeCollect = (): (() => void) => {
       if (kind === constants.NODE_PERFORMANCE_GC_INCREMENTAL) isMarking = true
       if (kind !== constants.NODE_PERFORMANCE_GC_MAJOR) continue
       isMarking = false
-      least = Infinity
+      growth.restart()
     }
   }
   const observer = new PerformanceObserver((list) => note(list.getEntries()))
@@ -58,7 +68,7 @@ const makeCollect = (): (() => void) => {
       isAsked = false
       note(observer.takeRecords())
       if (!isMarking) gc({ type: "minor" })
-      lookAtHeap()
+      growth.look(getHeapStatistics().used_heap_size)
     })
   }
 }
@@ -104,24 +114,27 @@ export const collected = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stre
     )
   )
 
-/**
- * Frees the memory of a piece, if the piece is its whole buffer. When the heap has grown, V8 keeps the piece: it counts the piece, and so collects the whole heap soon. Otherwise it would do that
- * much later, when streams beside the bodies have made the heap three times as large: that takes a longer turn, and more memory.
- */
+/** Frees the memory of a piece, if the piece is its whole buffer. */
 const free = ({ buffer, byteLength }: Uint8Array): void => {
-  if (hasRoom && buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
+  if (buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
 }
 
 /**
  * The pieces of a body to which nobody else has a reference. The reader may use a piece until it asks for the next one: then its memory is freed, without a collection. While many bodies wait for
  * each other their pieces move to the old generation, where only a collection of the whole heap would free them.
+ *
+ * Without room pieces are left to V8, which counts them and so collects the whole heap soon. Otherwise it would do that much later, when streams beside the bodies have made the heap three times as
+ * large: that takes a longer turn, and more memory.
  */
-export const owned = <E>(content: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
+export const owned = <E>(
+  content: Stream.Stream<Uint8Array, E>,
+  heap: Pick<HeapGrowth, "hasRoom"> = growth
+): Stream.Stream<Uint8Array, E> =>
   Stream.suspend(() => {
     let before: Uint8Array | undefined
     // One by one: in an array all pieces would be freed but the last, before the first is read.
     return Stream.map(Stream.rechunk(content, 1), (piece) => {
-      if (before !== undefined) free(before)
+      if (before !== undefined && heap.hasRoom) free(before)
       before = piece
       return piece
     })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { constants, PerformanceObserver } from "node:perf_hooks"
-import { collected, owned } from "../../src/http/YoungCollections.ts"
+import { collected, HeapGrowth, owned } from "../../src/http/YoungCollections.ts"
 
 /** The next collection that somebody has asked for, as V8 tells it. */
 const nextForced = () =>
@@ -34,7 +34,7 @@ describe("the bytes of large bodies", () => {
       const shared = new Uint8Array(8)
       const pieces = [Uint8Array.of(1, 2), Uint8Array.of(3), shared.subarray(0, 4), Uint8Array.of(4)]
       const found: Array<ReadonlyArray<number>> = []
-      yield* Stream.runForEach(owned(Stream.fromIterable(pieces)), (piece) =>
+      yield* Stream.runForEach(owned(Stream.fromIterable(pieces), { hasRoom: true }), (piece) =>
         Effect.sync(() => void found.push([piece.length, ...pieces.map(({ length }) => length)]))
       )
       assert.deepStrictEqual(found, [
@@ -46,4 +46,28 @@ describe("the bytes of large bodies", () => {
       assert.strictEqual(shared.length, 8)
     })
   )
+
+  it.effect("are left to V8 while its heap has no room", () =>
+    Effect.gen(function* () {
+      const pieces = [Uint8Array.of(1, 2), Uint8Array.of(3)]
+      yield* Stream.runDrain(owned(Stream.fromIterable(pieces), { hasRoom: false }))
+      assert.deepStrictEqual(
+        pieces.map(({ length }) => length),
+        [2, 1]
+      )
+    })
+  )
+})
+
+describe("V8's heap", () => {
+  it("has room until it is 32 MiB larger than at its smallest since it was collected", () => {
+    const heap = new HeapGrowth()
+    const hasRoom = (mebibytes: number) => {
+      heap.look(mebibytes * 1_048_576)
+      return heap.hasRoom
+    }
+    assert.deepStrictEqual([100, 90, 121, 122].map(hasRoom), [true, true, true, false])
+    heap.restart()
+    assert.deepStrictEqual([150, 181, 182].map(hasRoom), [true, true, false])
+  })
 })
