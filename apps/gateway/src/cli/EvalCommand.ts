@@ -200,7 +200,7 @@ export const evaluate = Command.make(
     const out = Option.getOrUndefined(given.out)
     const kept = out === undefined ? undefined : `${out}.part`
     const page = out === undefined ? undefined : `${out.replace(/\.json$/, "")}.html`
-    // What is asked costs money: it is known before whether it can be written down.
+    // Questions cost money: before the first one it is clear whether the results can be written.
     yield* Effect.forEach(
       [out, kept, page, Option.getOrUndefined(given.junit)].filter((path) => path !== undefined),
       expectWritable

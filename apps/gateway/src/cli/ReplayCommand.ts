@@ -40,7 +40,7 @@ export const replay = Command.make(
     let isOther = false
     for (const recording of recordings) {
       const { plan_id } = recording.plan
-      // What is garbled in a way that its reader does not see makes no end of the other plans of the file.
+      // A plan with bad lines that `read` has not found must not end the replay of the other plans.
       const replayed = yield* Effect.tryPromise({ try: () => replay(recording), catch: reasonOf }).pipe(
         Effect.catch((why) => Effect.succeed({ _tag: "Impossible" as const, why }))
       )

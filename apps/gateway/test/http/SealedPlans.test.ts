@@ -3,7 +3,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Schedule } from "effect"
 import { Reactivity } from "effect/reactivity"
-import { told } from "../cli/Bowline.ts"
+import { outputOf } from "../cli/Bowline.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start, startOn, stores } from "./RunningGateway.ts"
 
@@ -52,7 +52,7 @@ describe.each(Object.entries(stores))("the events of a plan that is over, %s", (
       const plan = yield* send(`${url}/plans/${String(body["plan_id"])}`)
       assert.deepStrictEqual([plan.status, plan.body["state"]], [200, "completed"])
       assert.deepStrictEqual(plan.body["final"], body["final"])
-      const recorded = yield* told(["export", "--where", "session_id=knots"], { BOWLINE_URL: url })
+      const recorded = yield* outputOf(["export", "--where", "session_id=knots"], { BOWLINE_URL: url })
       const leftOut = `${String(body["plan_id"])}: left out: events_expired: `
       assert.deepStrictEqual([recorded.code, recorded.stdout], [0, ""])
       assert.isTrue(recorded.stderr.startsWith(leftOut), recorded.stderr)

@@ -300,7 +300,7 @@ export class Inbox extends Context.Service<
   )
 }
 
-/** What is wrong with files that come as ids: the id itself is what has the place of a part. */
+/** Issues of files that were sent as ids and not as parts: the path ends with the place of the id. */
 const ofIds = ({ issues }: InvalidRequest) =>
   new InvalidRequest({ issues: issues.map(({ message, path }) => ({ path: path.slice(0, 2), message })) })
 

@@ -94,7 +94,7 @@ const takeoversIn = (lines: ReadonlyArray<Line>): ReadonlyArray<Takeover> => {
 
 const AnyFields = Schema.Record(Schema.String, Schema.Unknown)
 
-/** What a line has at least, by its type: without it the plan cannot be run again, nor can be said what differs. */
+/** The fields that a line has to have, by its type: without them a replay cannot run the plan or name a difference. */
 const least = {
   plan: Schema.Struct({
     plan: Schema.Struct({ plan_id: Schema.NonEmptyString, caller: Schema.String, created_at: Schema.String })
@@ -184,6 +184,6 @@ export const read = (bytes: Uint8Array): ReadonlyArray<PlanRecording> => {
     if (line.type === "plan" || plans.length === 0) plans.push([])
     plans.at(-1)?.push(line)
   }
-  // A file without a line is none of a plan, either.
+  // A file without lines has no plan, and is refused like one without a line of the type plan.
   return (plans.length === 0 ? [[]] : plans).map(recordingOf)
 }
