@@ -213,15 +213,19 @@ export const layer = (
     )
     const end = Math.min(next, segment.to)
     let shown = 0
+    // It was interrupted while it showed what it had: all of the answer may have been there.
+    const heard = attempt.parts.reduce((sum: number, part) => (typeof part === "number" ? sum + part : sum), 0)
+    const isUnshown = attempt.failure === undefined && heard > own.length
     // The plan was over before it had the whole answer.
-    const isLost = abort !== undefined && attempt.step > 0 && end >= abort
+    const isLost = isUnshown || (abort !== undefined && attempt.step > 0 && end >= abort)
     const given = attempt.parts.filter(
       (part) => !isLost || typeof part === "number" || (part._tag !== "Finished" && part._tag !== "ToolCall")
     )
     // What it had reported by then was reported before it was interrupted.
     const isCut =
-      attempt.failure === undefined &&
-      attempt.parts.every((part) => typeof part === "number" || part._tag !== "Finished")
+      isUnshown ||
+      (attempt.failure === undefined &&
+        attempt.parts.every((part) => typeof part === "number" || part._tag !== "Finished"))
     const pieces = given.map((part): Stream.Stream<ProviderPart> => {
       if (typeof part !== "number") {
         const isLate = part._tag === "Finished" || part._tag === "ToolCall" || part._tag === "UsageReported"

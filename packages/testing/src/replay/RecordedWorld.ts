@@ -169,16 +169,20 @@ const errorOf = ({ error }: RecordedCall) => {
 }
 
 /** What an agent or a server tells, by `card` or `server` and its name, one time after the other. */
-const toldBy = ({ frames, sources, texts }: PlanRecording, { came, expected }: Comparison, name: string) => {
+const toldBy = ({ frames, sources, texts }: PlanRecording, { came, expected, to }: Comparison, name: string) => {
   const told = sources.flatMap(({ place, sources: { [name]: source } }) => {
     if (source === undefined) return []
     const what = fieldsOf("told" in source ? source.told : JSON.parse(texts.get(source.digest) ?? "{}"))
     return [{ place: frames.slice(0, place).filter(isComparable).length, what }]
   })
   const next = told.findIndex(({ place }) => place >= came.length)
-  /** What it has told stands in front of the step that has asked it. */
-  const isNext = (index: number) =>
-    expected.slice(came.length, told[index]?.place).every(({ event }) => event !== "step")
+  /** What it has told stands in front of the step that has asked it, and of what the next process does. */
+  const isNext = (index: number) => {
+    const { place = Infinity } = told[index] ?? {}
+    return (
+      place >= came.length && place < to && expected.slice(came.length, place).every(({ event }) => event !== "step")
+    )
+  }
   return { told, now: next < 0 ? told.length - 1 : next, isNext }
 }
 
@@ -313,8 +317,7 @@ export const connectionOf = (
     tools: Effect.sync(() => written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? [])),
     hasChanged: Effect.sync(() => {
       const { isNext } = toldBy(recording, comparison, `server ${name}`)
-      const place = asked.told[shown + 1]?.place ?? -1
-      const changes = place >= comparison.came.length && isNext(shown + 1)
+      const changes = isNext(shown + 1)
       if (changes) shown++
       return changes
     }),
