@@ -76,7 +76,8 @@ export class Files extends Context.Service<
             const until = yield* silentUntil
             if (!isBegun) {
               isBegun = true
-              yield* store.begin({ file_id, owner: caller, until })
+              // A statement that is interrupted may still be carried out, and then behind that of `discard`.
+              yield* Effect.uninterruptible(store.begin({ file_id, owner: caller, until }))
             }
             yield* store.append(file_id, seq++, chunk, until)
           }).pipe((writing) => moving.withPermit(writing))

@@ -1,3 +1,5 @@
+import type { FileId } from "@bowline/domain/unstable/file/StoredFile"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import * as Given from "@bowline/testing/unstable/store/Given"
 import * as SampleFile from "@bowline/testing/unstable/file/SampleFile"
 import { assert, describe, it } from "@effect/vitest"
@@ -132,6 +134,37 @@ describe("an upload", () => {
       assert.strictEqual((yield* leftOf(begun.at(-1)))?._tag, "NotFound")
     }).pipe(Effect.provide(inMemory))
   )
+
+  it.effect("that is interrupted while the store begins it leaves nothing", () => {
+    const asked = Deferred.makeUnsafe<FileId>()
+    const answer = Deferred.makeUnsafe<void>()
+    const slow = Layer.effect(
+      FileStore,
+      Effect.map(FileStore, (store) => ({
+        ...store,
+        // Like a database: it does what it was asked, even if nobody waits for it any more.
+        begin: (upload) =>
+          Deferred.succeed(asked, upload.file_id).pipe(
+            Effect.andThen(Effect.forkDetach(Effect.andThen(Deferred.await(answer), store.begin(upload)))),
+            Effect.flatMap(Fiber.join)
+          )
+      }))
+    )
+    return Effect.gen(function* () {
+      const uploading = yield* Effect.forkChild(upload(inPieces(new Uint8Array(chunkBytes))))
+      const file = yield* Deferred.await(asked)
+      const interrupting = yield* Effect.forkChild(Fiber.interrupt(uploading))
+      yield* Effect.repeat(Effect.yieldNow, { times: 10 })
+      yield* Deferred.succeed(answer, undefined)
+      yield* Fiber.join(interrupting)
+      yield* Effect.repeat(Effect.yieldNow, { times: 10 })
+      const appended = (yield* FileStore).append(file, 0, new Uint8Array(1), fromMillis(0))
+      assert.strictEqual((yield* Given.failureOf(appended))?._tag, "NotFound")
+    }).pipe(
+      Effect.provide(Layer.provideMerge(Files.layer, Layer.provide(slow, MemoryStore.layer))),
+      Effect.provideService(FilesConfig, limits)
+    )
+  })
 })
 
 describe("a file that a question names by its URL", () => {
