@@ -25,6 +25,8 @@ export interface SummaryWanted extends Subject {
   readonly size: number
   /** The peers' ids of tasks that the caller knows of. */
   readonly remoteTasks: ReadonlyMap<TaskId, string>
+  /** Is told what peers have handed back to earlier plans of the session. */
+  readonly heardTasks?: (tasks: ReadonlyArray<HandedBack>) => void
   /** How long the summary may take, for a caller that has no time limit of its own. */
   readonly timeout: Duration.Input
   readonly account: Account
@@ -52,11 +54,14 @@ const maxModels = 3
 /** The request for a summary, as long as the window of each model allows. */
 const requestOf = Effect.fnUntraced(function* (
   { sessions, config, uuid }: Parts,
-  { session, models, size, remoteTasks: known }: SummaryWanted,
+  { session, models, size, remoteTasks: known, heardTasks }: SummaryWanted,
   head: ReadonlyArray<Message>,
   summaries: ReadonlyArray<string>
 ) {
-  const remoteTasks = new Map([...waitingTasks(head, yield* retryWhileAway(sessions.handedBack(session))), ...known])
+  const handedBack = yield* retryWhileAway(sessions.handedBack(session))
+  const own = new Set(known.values())
+  heardTasks?.(handedBack.filter(({ remote_task_id }) => !own.has(remote_task_id)))
+  const remoteTasks = new Map([...waitingTasks(head, handedBack), ...known])
   const delimiter = uuid()
   return Effect.fnUntraced(function* (model: string) {
     const { contextWindow, facts } = ModelLimits.of(config, model)

@@ -11,6 +11,7 @@ import type { Compaction, Made, Wanted } from "../compaction/Compaction.ts"
 import * as ContextBudget from "../compaction/ContextBudget.ts"
 import * as OldFiles from "../compaction/OldFiles.ts"
 import * as TokenEstimate from "../compaction/TokenEstimate.ts"
+import * as BeginRecord from "../record/BeginRecord.ts"
 
 interface Given {
   readonly compaction: Compaction["Service"]
@@ -214,6 +215,7 @@ export class PlanPrompt {
         mayAsk: !budget.isUsedUp() && tokens <= budget.tokens && this.#costOf(tokens) <= budget.usd,
         frame,
         remoteTasks: run.tasks.remoteTasks,
+        heardTasks: (tasks) => journal.record(BeginRecord.ofTasks(tasks)),
         timeout: Infinity,
         account: {
           reported: (used) => run.step?.reportUsage({ step: 0, ...used }),

@@ -4,7 +4,8 @@ import manifest from "../../package.json" with { type: "json" }
 import type { DailyBudget } from "../config/PlansConfig.ts"
 import type { EffectClaim, Spent } from "../store/PlanStore.ts"
 import type { ToolResult } from "../tool/Tool.ts"
-import type { SessionSummary } from "../store/SessionStore.ts"
+import type { HandedBack, SessionSummary } from "../store/SessionStore.ts"
+import { Struct } from "effect"
 
 /** The version that runs plans: all packages have the same one. */
 export const { version } = manifest
@@ -40,10 +41,16 @@ export interface OperatorRules {
   readonly effects: Readonly<Record<string, ToolEffect>>
 }
 
-/** What agents and servers have told, by `card` or `server` and their names: as the plan began, and whenever a server has changed its tools. `operator` has the `OperatorRules`, where there are any. */
+/** What agents and servers have told, by `card` or `server` and their names: as the plan began, and whenever a server has changed its tools. `operator` has the `OperatorRules`, where there are any; `tasks` what peers had handed back to earlier plans of the session as a summary of it was made. */
 export interface SourcesRecord {
   readonly type: "sources"
   readonly sources: Readonly<Record<string, Source>>
+}
+
+/** The record of what peers have handed back to earlier plans. */
+export const ofTasks = (handedBack: ReadonlyArray<HandedBack>): SourcesRecord => {
+  const tasks = handedBack.map(Struct.pick(["agent", "skill", "remote_task_id"]))
+  return { type: "sources", sources: { tasks: { told: { tasks } } } }
 }
 
 /** What the plan's caller might use up, and had used up, as a step looked at it. */

@@ -1,13 +1,11 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { ExternalSessionId, type SessionId } from "@bowline/domain/session/Session"
 import { type QuestionPart, textOf } from "@bowline/domain/unstable/file/QuestionPart"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { recordsOf } from "@bowline/runtime/unstable/record/PlanExport"
 import { isSame, type PromptDigest } from "@bowline/runtime/unstable/record/PromptDigest"
-import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
@@ -16,7 +14,6 @@ import { Loop } from "../simulation/process/Loop.ts"
 import { epoch, Process } from "../simulation/process/Process.ts"
 import * as RealWorld from "../simulation/process/RealWorld.ts"
 import { SeededRandom } from "../simulation/scenario/SeededRandom.ts"
-import * as Given from "../store/Given.ts"
 import { Comparison, type Difference } from "./Comparison.ts"
 import { type Answers, differenceIn } from "./ToolAnswers.ts"
 import { RecordedCallers } from "./RecordedCallers.ts"
@@ -24,6 +21,7 @@ import { deletions, fileObstacle, storeFiles, unsureObstacle } from "./RecordedF
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, withoutAuth } from "./RecordedGraph.ts"
 import { deadlineOf } from "./RecordedProviders.ts"
+import { seed, tasksOf } from "./RecordedSession.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
 import type { How } from "./RecordedEnd.ts"
 import { fieldsOf, listOf, type PlanRecording, read, written } from "./RecordFile.ts"
@@ -105,7 +103,8 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
   }
   const isOfCall = (type: string) => type === "tool_call" || type === "tool_result"
   const before = messages.filter(({ plan_id }) => plan_id !== plan.plan_id).flatMap(({ parts }) => parts)
-  if (difference.step === 0 && before.some(({ type }) => isOfCall(type)) && differsIn("messages", difference)) {
+  const mayName = tasksOf(recording) === undefined && before.some(({ type }) => isOfCall(type))
+  if (difference.step === 0 && mayName && differsIn("messages", difference)) {
     return "its summary names tasks of earlier plans, whose ids at their peers are not in the record"
   }
   return undefined
@@ -137,43 +136,6 @@ const requestOf = (recording: PlanRecording, { isByTime }: How) => {
     JSON.parse(JSON.stringify({ ...request, ...ofEdge, ...(servers.length > 0 && { mcp_servers: servers }) }))
   )
 }
-
-/** The session has files that only its summary may tell of. */
-const attachFiles = Effect.fnUntraced(function* (
-  begin: PlanRecording["begins"][number] | undefined,
-  session: SessionId
-) {
-  const ids = (begin?.files ?? []).map(({ file_id }) => file_id)
-  if (ids.length > 0) yield* (yield* FileStore).attach(session, ids, Infinity)
-})
-
-/** The session as the plan found it: a plan before it has left what it says. */
-const seed = Effect.fnUntraced(function* ({ begins, frames, messages, plan }: PlanRecording) {
-  const [begin] = begins
-  const before = messages.filter(({ plan_id }) => plan_id !== plan.plan_id)
-  const wasThere = frames.some(({ data, event }) => event === "session" && fieldsOf(data)["created"] === false)
-  // A new session has what the request itself brings.
-  if (!wasThere) return undefined
-  const { external_session_id: given } = plan
-  // The request brings the last one itself, if it has one.
-  const { priors = [], text = null } = begin?.summary ?? {}
-  const isOwn = priors.at(-1) === fieldsOf(plan.request)["prior_summary"]
-  const summaries = [...(isOwn ? priors.slice(0, -1) : priors), ...(text === null ? [] : [text])]
-  let name = given
-  for (const [index, prior_summary] of [undefined, ...summaries].entries()) {
-    const held = yield* Given.createHeld({
-      owner: plan.caller,
-      ...(name !== null && { external_session_id: name }),
-      ...(index === 0 && { messages: before.map(({ message_id, parts, role }) => ({ message_id, role, parts })) }),
-      ...(prior_summary !== undefined && { prior_summary })
-    })
-    if (index === 0) yield* attachFiles(begin, held.session_id)
-    yield* Given.finish(held)
-    // One without a name is known by its id.
-    name ??= ExternalSessionId.make(held.session_id)
-  }
-  return name ?? undefined
-})
 
 /** Compares what the models were asked, as far as the plan has come. */
 const comparePrompts = Effect.fnUntraced(function* (recording: PlanRecording, comparison: Comparison, plan_id: PlanId) {

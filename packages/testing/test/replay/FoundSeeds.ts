@@ -18,7 +18,7 @@ export const found: ReadonlyArray<number> = [...next, ...first]
 
 /**
  * Single plans of such seeds, by their place in the seed: a process died between a result and the end of its call, or with its record of why it asked another model; texts came between an answer and what is made of it, and before the
- * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; a process was parked with a question that another one had asked; an answer was there whose text was still being shown as it was interrupted; and a process died before its first step, and its server did not answer the next one.
+ * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; a process was parked with a question that another one had asked; an answer was there whose text was still being shown as it was interrupted; a process died before its first step, and its server did not answer the next one; a plan was aborted as it told a decision for which the process before had asked; and summaries named what peers had handed back to earlier plans.
  */
 export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> = [
   [23_279, 0],
@@ -35,5 +35,8 @@ export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> =
   [32_309, 2],
   [33_269, 3],
   [40_023, 2],
-  [40_197, 2]
+  [40_197, 2],
+  [34_834, 0],
+  [33_349, 1],
+  [30_206, 2]
 ]
