@@ -148,7 +148,10 @@ export const make = (parts: Parts) =>
       if (earlier === undefined) return call
       // Its tool is gone since somebody has decided about it, which holds and is told all the same.
       const untold = earlier.decision === undefined ? run.inbox.settlementOf(task_id) : undefined
-      if (untold !== undefined) tell(run, untold, markOf(wait?.mark))
+      if (untold !== undefined) {
+        yield* (yield* CallTurns).await(task_id)
+        tell(run, untold, markOf(wait?.mark))
+      }
       const decided = untold ?? wait?.settlement
       return (decided && rejected(call, decided)) ?? call
     }
@@ -172,7 +175,7 @@ export const make = (parts: Parts) =>
       if (why !== undefined) yield* (yield* CallTurns).await(task_id)
       yield* journal.keepUp
       const settlement = yield* run.inbox.wait(request(run, call, why, before, yield* Clock.currentTimeMillis))
-      if (settlement.given === undefined) yield* (yield* CallTurns).await(task_id)
+      yield* (yield* CallTurns).await(task_id)
       GivenRecord.keep(journal, settlement)
       tell(run, settlement, doubted)
       // Before the call starts: a process that dies in between has certainly not made it.

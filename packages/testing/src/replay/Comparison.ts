@@ -84,6 +84,7 @@ const between = new Set(["usage", "notice", "compaction", "inbox.accepted", "inb
  */
 const inOrder = (frames: ReadonlyArray<RecordedFrame>): ReadonlyArray<RecordedFrame> => {
   const ordered = [...frames]
+  const behindStep = new Set<RecordedFrame | undefined>()
   for (const text of frames.filter(({ event }) => event === "inbox.accepted")) {
     const from = ordered.indexOf(text)
     const isTaken = ({ event, ...frame }: RecordedFrame) =>
@@ -92,7 +93,11 @@ const inOrder = (frames: ReadonlyArray<RecordedFrame>): ReadonlyArray<RecordedFr
     const next = ordered.findIndex(({ event }, index) => index > from && !between.has(event))
     if (ordered[next]?.event === "step" && (taken < 0 || taken > next)) {
       ordered.splice(from, 1)
-      ordered.splice(next, 0, text)
+      // Behind those that were heard in front of it.
+      let to = next
+      while (behindStep.has(ordered[to])) to++
+      ordered.splice(to, 0, text)
+      behindStep.add(text)
       continue
     }
     if (taken < 0 || ordered.slice(from, taken).some(({ event }) => event !== "inbox.accepted")) continue

@@ -22,6 +22,8 @@ interface Act {
   /** The frame from which on it could be done, if it settles what a call waits for. */
   readonly from: number
   readonly isText: boolean
+  /** It was there as the process took the plan over, though no frame tells that before. */
+  readonly isEarly: boolean
   /** So many attempts have begun before: one of them is what it has interrupted. */
   readonly attempts: number
   readonly isAbort: boolean
@@ -49,8 +51,9 @@ export class RecordedCallers {
     comparison: Comparison,
     plan_id: PlanId,
     how: How,
-    { endsOnly, from, to }: Segment
+    segment: Segment
   ) {
+    const { endsOnly, from, to } = segment
     const inbox = yield* Inbox
     const plans = yield* Plans
     const wake = yield* CallerTokens.makeWake
@@ -63,6 +66,7 @@ export class RecordedCallers {
         does,
         from: Infinity,
         isText: false,
+        isEarly: false,
         attempts: 0,
         isAbort: false,
         isLast: false,
@@ -119,10 +123,13 @@ export class RecordedCallers {
           ...(typeof note === "string" && { note }),
           ...givenTo(recording, task)
         }
+        const asked = frames.findLastIndex((frame, at) => at < index && frame.data["task_id"] === task)
+        // The process before has asked: a call whose tool is gone since then waits for nothing.
+        const isEarly = asked < from && frames.slice(from, index).every((frame) => frame.event !== "parked")
         add(
           index,
           Effect.suspend(() => inbox.decide(by, { plan_id, task_id: replayed(task) }, decided)),
-          { from: frames.findLastIndex((frame, at) => at < index && frame.data["task_id"] === task) }
+          { from: asked, isEarly }
         )
       }
       if (event !== "waiting") continue
@@ -150,7 +157,7 @@ export class RecordedCallers {
       const said = Math.max(...accepted.filter((index) => index <= place))
       given.set(said, tools)
     }
-    const abort = abortIn(recording, comparison, how)
+    const abort = abortIn(recording, comparison, how, segment)
     if (abort !== undefined) {
       const cancel = plans.cancel(recording.plan.caller, plan_id)
       // What its provider has reported by then is told: it has to come first.
@@ -193,7 +200,9 @@ export class RecordedCallers {
 
   /** Does what was done while no process had the plan. */
   get before(): Effect.Effect<void> {
-    const acts = this.#acts.filter(({ isAbort, isLast, place }) => !isAbort && !isLast && place <= this.#told)
+    const acts = this.#acts.filter(
+      ({ isAbort, isEarly, isLast, place }) => !isAbort && !isLast && (isEarly || place <= this.#told)
+    )
     return Effect.forEach(acts, (act) => this.#do(act), { discard: true })
   }
 

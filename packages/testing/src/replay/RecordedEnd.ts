@@ -1,4 +1,5 @@
 import type { Comparison } from "./Comparison.ts"
+import type { Segment } from "./RecordedTakeovers.ts"
 import { fieldsOf, type PlanRecording, type RecordedFrame } from "./RecordFile.ts"
 
 /** What the end of a plan that is aborted tells, in front of the abort: what was open is ended, and what was said meanwhile is heard. */
@@ -22,15 +23,16 @@ export interface How {
   readonly away: ReadonlySet<string>
 }
 
-/** In front of which frame somebody has aborted the plan, if so. A deadline that passes while nothing else happens needs nobody. */
+/** In front of which frame somebody has aborted the plan in this process, if so: only the last one ends it. A deadline that passes while nothing else happens needs nobody. */
 export const abortIn = (
   { plan }: PlanRecording,
   { expected }: Comparison,
-  { isByTime }: Pick<How, "isByTime">
+  { isByTime }: Pick<How, "isByTime">,
+  { from, to }: Segment
 ): number | undefined => {
   const reason = plan.error?.reason
-  if (reason === undefined || (reason === "deadline" && isByTime)) return undefined
-  const place = expected.findLastIndex((frame) => !isEnding(frame)) + 1
+  if (reason === undefined || (reason === "deadline" && isByTime) || to < Infinity) return undefined
+  const place = Math.max(expected.findLastIndex((frame) => !isEnding(frame)) + 1, from)
   const open = expected.findIndex(({ event }, index) => index >= place && event === "task.finished")
   const said = expected.findIndex(({ event }, index) => index >= place && event !== "inbox.accepted")
   // A text that was heard while calls were open came before.

@@ -11,7 +11,7 @@ import { noPreset, type Preset, Presets } from "@bowline/runtime/unstable/config
 import { CallTurns } from "@bowline/runtime/unstable/planner/CallPlaces"
 import { FileLinks } from "@bowline/runtime/unstable/file/FileLinks"
 import { StoresEach } from "@bowline/runtime/unstable/stream/Journal"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Random } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { How } from "./RecordedEnd.ts"
 import * as RecordedProviders from "./RecordedProviders.ts"
@@ -68,6 +68,9 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<
       })
   })
 }
+
+/** Delays of retries are drawn. Here each is the least: so whatever was tried again there is in time here, too. */
+const least = { nextDoubleUnsafe: () => 0, nextIntUnsafe: () => 0 }
 
 /** Of a plan that was over before any process had begun it, no settings are on record: it needs none. */
 const neverBegun = ({ plan }: PlanRecording): Fields => ({
@@ -156,6 +159,7 @@ export const graphOf = (
     Layer.provideMerge(config),
     // Also for the fibers of plans.
     Layer.provideMerge(turnsOf(recording, comparison)),
+    Layer.provideMerge(Layer.succeed(Random.Random, least)),
     Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
       // An account is known by the place where it could be granted.

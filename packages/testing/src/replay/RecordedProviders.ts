@@ -196,7 +196,7 @@ export const layer = (
   segment: Segment,
   store: Available
 ) => {
-  const abort = abortIn(recording, comparison, how)
+  const abort = abortIn(recording, comparison, how, segment)
   const left = [...attemptsOf(recording, comparison, segment)]
   comparison.attempts = segment.attempts.from
   const { expected } = comparison

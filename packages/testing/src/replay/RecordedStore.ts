@@ -186,7 +186,9 @@ export class ReplayedPlan {
       const task_id = TaskId.make(this.#comparison.replayedTask(claim.task_id) ?? claim.task_id)
       return Option.some({ ...claim, task_id })
     }
-    if (claims.length === 0) return undefined
+    // No claim is on record of a call whose time was over before it could leave: it had its effect.
+    const isLate = before === "call" && this.#recording.calls.some((one) => one.task_id === recorded && isUnsent(one))
+    if (claims.length === 0 && !isLate) return undefined
     // A claim that made somebody approve the call would be on record. The store may have one: of an earlier call of the plan, whose effect was another plan's there.
     if (before === "approval") return Option.none()
     // A claim of another call would be on record as well: a call that was made had its effect.
@@ -278,9 +280,9 @@ export class ReplayedPlan {
           const told = yield* store.commit(batch.map((one) => (one === own ? this.#claimedThen(one) : one)))
           const how = own && told.get(own.plan_id)
           if (own !== undefined && how !== "refused" && how !== "unread") this.#messages += messagesIn(own.changes)
-          yield* this.#take(store)
           const delay = own === undefined ? 0 : this.#delayOf(own)
           if (delay > 0) yield* Effect.sleep(delay)
+          yield* this.#take(store)
           if (this.callers !== undefined) yield* this.callers.abort
           return told
         }),

@@ -80,28 +80,42 @@ const endOf = Effect.fnUntraced(function* (
   const account = own.findLast(({ data, event, index }) => isAccountWait(event, data) && index < past)?.index ?? past
   const hasTold = account < past && comparison.expected.slice(account, past).every(({ event }) => event !== "parked")
   const again = new Set<string>()
-  const asked = own.findLast(({ event, index }) => event === "waiting" && index < past)?.index ?? past
-  // Its peer has failed before it could be given the answer.
-  const isUngiven = recording.entries.some(
-    ({ state, task_id, type }) => type === "answer" && task_id === recorded && state === "untaken"
-  )
+  const question = own.findLast(({ event, index }) => event === "waiting" && index < past)
+  const end = own.find(({ event }) => event === "task.finished")
+  const until = Math.min(comparison.to, end?.index ?? Infinity)
+  /** Where the plan is parked while this process waits for the call, if it is. */
+  const parked = comparison.expected
+    .slice(0, until)
+    .findIndex(({ event }, index) => index >= past && event === "parked")
+  // Its peer has failed before it could be given the answer. The call of a plan that is parked waits for it.
+  const isUngiven =
+    parked < 0 &&
+    recording.entries.some(
+      ({ state, task_id, type }) => type === "answer" && task_id === recorded && state === "untaken"
+    )
+  const isByTime = call?.state === "timed-out" && call.error?.code === "timeout"
+  // Its time was over before its peer has asked once more: while it waits, its time stands still.
+  const isLate =
+    isByTime &&
+    parked < 0 &&
+    own.find(({ index }) => index >= past) === end &&
+    comparison.placeOfAnswer(recorded, question?.data["round"]) === undefined
   const tell = Effect.fnUntraced(function* ({ data, index }: (typeof own)[number]) {
     yield* comparison.turn(index)
     const { message, state } = data
     yield* onEvent({ _tag: "Progress", state: String(state), ...(typeof message === "string" && { message }) })
   })
-  /** How far it tells, of a question that another process has shown, what it told before once more: until it gets the answer, or the plan is parked. */
+  /** How far it tells, of a question that another process has shown, what it told before once more: until it gets the answer, asks again, or the plan is parked. */
   const retellsTo = (round: unknown) => {
     const answered = comparison.placeOfAnswer(recorded, round)
-    const parked = comparison.expected.findIndex(({ event }, index) => index >= past && event === "parked")
-    const isParked = parked >= 0 && parked < comparison.to
-    return answered === undefined && !isParked ? past : Math.min(answered ?? Infinity, isParked ? parked : Infinity)
+    const next = own.find(({ event, index }) => event === "waiting" && index >= past)?.index ?? Infinity
+    return answered === undefined && parked < 0 ? past : Math.min(answered ?? next, parked < 0 ? Infinity : parked)
   }
   const told = new Set<number>()
   for (const one of own) {
     const { data, event, index } = one
-    if ((index < past && (isUngiven || hasTold)) || told.has(index)) continue
-    if (index < past && event === "waiting" && index < asked) continue
+    if ((index < past && (isUngiven || isLate || hasTold)) || told.has(index)) continue
+    if (index < past && event === "waiting" && one !== question) continue
     if (index < past && event !== "waiting") {
       const shown = JSON.stringify(data)
       if (again.has(shown)) continue
@@ -143,12 +157,10 @@ const endOf = Effect.fnUntraced(function* (
       ...(typeof name === "string" && { name })
     })
   }
-  const end = own.find(({ event }) => event === "task.finished")
   const artifacts = own.filter(({ event }) => event === "task.artifact")
   // With its files it has several, each of them at its end.
   const artifact = artifacts.find(({ index }) => index >= past) ?? artifacts.at(-1)
   if (call === undefined || end === undefined) return yield* Effect.never
-  const isByTime = call.state === "timed-out" && call.error?.code === "timeout"
   if (call.state === "interrupted" && !showsArtifacts && artifact !== undefined) {
     // It has given this, and nobody has stored its end.
     yield* comparison.turn(artifact.index)
