@@ -183,9 +183,11 @@ export class PlanRun {
 
   get stage(): Stage | null {
     const { current } = this.stages
-    // Before it waits for anything here, it is where another process has left it.
-    const before = current === null && this.#step === undefined ? this.given.resumed?.waitedIn : null
-    return before ?? (this.tasks.hasInherited ? "tool" : current)
+    const { waitedIn = null } = this.given.resumed ?? {}
+    // Until it waits for that here, it is where another process has left it.
+    const isLeft = waitedIn !== null && this.#step === undefined && !this.stages.hasBeenIn(waitedIn)
+    if (current === null && isLeft) return waitedIn
+    return this.tasks.hasInherited ? "tool" : current
   }
 
   /** Another process has the plan now, or is to have it: it was handed over to that process, or this one has lost it. */

@@ -8,6 +8,7 @@ const waits: ReadonlySet<Stage> = new Set(["queue", "backoff", "approval", "clie
 /** What a plan waits for, one stage at a time. An abort, a time-out or a failure names the stage in which it came. */
 export class Stages {
   readonly #entered: Array<Stage> = []
+  readonly #known = new Set<Stage>()
   /** Called whenever a stage is entered or left. */
   onChange: () => void = () => undefined
   #failedIn: Stage | null | undefined
@@ -18,6 +19,11 @@ export class Stages {
     if (this.#entered.includes("approval")) return "approval"
     if (this.#entered.includes("client")) return "client"
     return this.#entered.at(-1) ?? null
+  }
+
+  /** Whether the plan has been in this stage. */
+  hasBeenIn(stage: Stage): boolean {
+    return this.#known.has(stage)
   }
 
   /** How many calls wait for somebody, or for a time. */
@@ -41,6 +47,7 @@ export class Stages {
 
   #enter(stage: Stage): void {
     this.#entered.push(stage)
+    this.#known.add(stage)
     this.onChange()
   }
 

@@ -181,6 +181,26 @@ describe("a plan that makes one call", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
+  it.effect("fails in no stage where the process before has waited for the approval of its call", () => {
+    const options = { script: [], peers: ending(Effect.fail(refused)), config: { parkAfter: undefined } }
+    return Effect.gen(function* () {
+      const agents = [{ ...bob, skills: [{ id: "ask", approval: "always" }] }]
+      const { plan_id } = yield* askAndKill(yield* mortal(options), { ...body, agents })
+      const { inbox, ...next } = yield* mortal(options)
+      const [waiting] = (yield* inbox.waiting(anonymous, {}, { limit: 1 })).items
+      const task_id = waiting?.task_id ?? assert.fail("Nothing waits")
+      yield* pass("30 seconds", "1 second")
+      assert.strictEqual((yield* next.plans.get(anonymous, plan_id)).stage, "approval")
+      yield* inbox.accept({ caller: anonymous, isAdmin: false }, plan_id, {
+        type: "decision",
+        task_id,
+        decision: "approve"
+      })
+      const error = single(yield* replayed({ inbox, ...next }, plan_id), "error")
+      assert.deepInclude(error, { code: "tool_failed", stage: null })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
   it.effect.each(["before", "behind"] as const)(
     "makes its call once, whichever of its commits its process dies %s",
     (when) =>
