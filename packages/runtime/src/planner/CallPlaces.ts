@@ -14,7 +14,7 @@ interface Turns {
   readonly expect: (calls: ReadonlyArray<TaskId>) => void
   /** All that is done for this call. */
   readonly within: <A, E, R>(call: TaskId, make: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Waits until it is the turn of this call to show what readers see of it next: that its approval is requested, or has expired, that it starts, that it waits, or what it gives. */
+  /** Waits until it is the turn of this call to show what readers see of it next: that its approval is requested, or resolved, that it starts, that it waits, or what it gives. */
   readonly await: (call: TaskId) => Effect.Effect<void>
 }
 

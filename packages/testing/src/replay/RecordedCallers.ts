@@ -8,7 +8,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import * as CallerTokens from "@bowline/runtime/unstable/auth/CallerTokens"
 import { type Decider, Inbox } from "@bowline/runtime/plan/Inbox"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { questionId } from "@bowline/runtime/unstable/store/PlanStore"
+import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { Effect, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
@@ -56,6 +56,7 @@ export class RecordedCallers {
     const { endsOnly, from, to } = segment
     const inbox = yield* Inbox
     const plans = yield* Plans
+    const store = yield* PlanStore
     const wake = yield* CallerTokens.makeWake
     const { entries } = recording
     const frames = comparison.expected.map(({ data, event }) => ({ event, data: fieldsOf(data) }))
@@ -97,7 +98,10 @@ export class RecordedCallers {
         add(
           index,
           accept(index, by, () => said),
-          { isText: true, attempts: isNow ? attemptsBefore(recording, data["entry_id"]) : 0 }
+          {
+            isText: true,
+            attempts: isNow ? attemptsBefore(recording, data["entry_id"]) : summariesBefore(recording, data["entry_id"])
+          }
         )
       }
       const withdrawn = event === "inbox.moved" && entries.find(({ entry_id }) => entry_id === data["entry_id"])
@@ -127,7 +131,7 @@ export class RecordedCallers {
         // The process before has asked: a call whose tool is gone since then waits for nothing.
         const isEarly = asked < from && frames.slice(from, index).every((frame) => frame.event !== "parked")
         add(
-          index,
+          outlasts(recording, frames.slice(asked + 1, index)) ? asked + 1 : index,
           Effect.suspend(() => inbox.decide(by, { plan_id, task_id: replayed(task) }, decided)),
           { from: asked, isEarly }
         )
@@ -145,7 +149,6 @@ export class RecordedCallers {
       if (end < 0) continue
       const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data)
       if (entry === undefined) continue
-      // Here the times of all waits are over at once. A wait that outlasted another one gets its result as soon as it is opened; its call shows that in its turn.
       const isEarly = entry.type === "result" && outlasts(recording, frames.slice(index + 1, end))
       add(
         isEarly ? index + 1 : end,
@@ -165,6 +168,9 @@ export class RecordedCallers {
       const attempts = attemptsTo(recording, comparison.expected[abort])
       add(abort, isAtOnce ? cancel : Effect.delay(cancel, 1), isAtOnce ? { isAbort: true } : { attempts })
     }
+    // The process that was woken by the abort has heard of it later.
+    const woken = frames.findLastIndex(({ data, event }) => event === "woken" && data["because"] === "abort")
+    if (woken >= 0 && woken < (abort ?? Infinity)) add(woken, store.requestAbort(plan_id, "cancelled"))
     const next = comparison.segments.find((segment) => segment.from === to)
     const error = frames.findIndex((frame) => frame.event === "error")
     // Nobody is told of what was said last, while the plan was ended; unless it has woken the plan.
@@ -338,6 +344,12 @@ const attemptsBefore = ({ attempts, frames }: PlanRecording, entry: unknown): nu
   return attempts.filter(({ place }) => place <= taken).length
 }
 
+/** How many attempts had begun as this text was told, if the last one was at a summary, of which nothing else is told. */
+const summariesBefore = ({ attempts, frames }: PlanRecording, entry: unknown): number => {
+  const told = frames.findIndex(({ data, event }) => event === "inbox.accepted" && fieldsOf(data)["entry_id"] === entry)
+  return attempts.findLastIndex(({ place, step }) => place === told && step === 0) + 1
+}
+
 /** What tells that a call waits for somebody. */
 const asks = new Set(["waiting", "approval.requested"])
 
@@ -358,11 +370,12 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number, to: number): bool
   return isLast && frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
 }
 
-/** Whether the time of another wait was over in these frames, and the plan was not parked in them. */
+/** Whether the time of another wait was over in these frames, and the plan was not parked in them. Here the times of all waits are over at once: what settles such a wait is there as soon as it is opened, and its call shows that in its turn. */
 const outlasts = ({ calls }: PlanRecording, meanwhile: ReadonlyArray<Frame>): boolean => {
   const expired = calls.filter(({ error }) => error?.code === "wait_expired")
   const isEnd = ({ data, event }: Frame) =>
-    event === "task.finished" && expired.some(({ task_id }) => task_id === data["task_id"])
+    (event === "task.finished" && expired.some(({ task_id }) => task_id === data["task_id"])) ||
+    (event === "approval.resolved" && data["note"] === "expired")
   return meanwhile.some(isEnd) && meanwhile.every(({ event }) => event !== "parked")
 }
 

@@ -3,7 +3,7 @@ import type { Segment } from "./RecordedTakeovers.ts"
 import { fieldsOf, type PlanRecording, type RecordedFrame } from "./RecordFile.ts"
 
 /** What the end of a plan that is aborted tells, in front of the abort: what was open is ended, and what was said meanwhile is heard. */
-const ending = new Set("usage error done text.retract inbox.accepted inbox.moved".split(" "))
+const ending = new Set("usage error done inbox.accepted inbox.moved".split(" "))
 
 export const isEnding = ({ data, event }: RecordedFrame): boolean =>
   ending.has(event) ||

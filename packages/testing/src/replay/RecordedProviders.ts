@@ -126,6 +126,10 @@ const isCutShort = (
   return attempts.filter((attempt) => attempt.place <= frames.indexOf(next)).length <= begun
 }
 
+/** Whether the plan is aborted behind a retraction that comes next. */
+const isRetracting = ({ came: { length }, expected }: Comparison, abort = 0): boolean =>
+  length < abort && expected.slice(length, abort).every(({ event }) => event === "text.retract")
+
 /** The places behind the `usage` of an answer: `heard`, where texts begin that came before anything was made of it, and `next`, where that begins. */
 const behindAnswer = ({ came: { length }, expected }: Comparison) => {
   const heard = expected[length]?.event === "usage" ? length + 1 : length
@@ -166,11 +170,14 @@ const poolOf = (
   }
   return {
     pick: (wanted) =>
-      Effect.suspend(() =>
-        wanted.prefer !== undefined && isCutShort(recording, comparison)
-          ? Effect.never
-          : Effect.map(store.beforeRead, () => choose(wanted))
-      ),
+      Effect.suspend(() => {
+        if (wanted.prefer !== undefined && isCutShort(recording, comparison)) return Effect.never
+        const chosen = Effect.map(store.beforeRead, () => choose(wanted))
+        if (!isRetracting(comparison, abort)) return chosen
+        // What is retracted by now is stored first.
+        const goesOn = Effect.suspend(() => (isRetracting(comparison, abort) ? chosen : Effect.never))
+        return Effect.andThen(Effect.sleep(1), goesOn)
+      }),
     judge: (_use, reason) => Effect.succeed(reason),
     // A plan that was aborted before it told of a retry was aborted as it stored that.
     failed: () => Effect.suspend(() => (comparison.came.length >= (abort ?? Infinity) ? Effect.never : Effect.void)),

@@ -286,6 +286,9 @@ export class ReplayedPlan {
           if (this.callers !== undefined) yield* this.callers.abort
           return told
         }),
+      // Who aborts the plan tells its process so.
+      abortRequests: (replica) =>
+        Effect.map(store.abortRequests(replica), (requests) => requests.filter(({ plan_id }) => plan_id !== this.#id)),
       // Who has ended the plan where the record says so could not go on with it.
       takeOver: (...asked) =>
         Effect.suspend(() => {

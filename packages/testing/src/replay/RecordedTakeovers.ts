@@ -86,9 +86,10 @@ export const segmentsOf = (recording: PlanRecording): ReadonlyArray<Segment> => 
     const before = segments.at(-1) ?? start
     // What was said while no process had the plan is told by the next one, in front of its record.
     const isTold = next !== undefined && !ends.includes(next)
-    const own = isTold
-      ? frames.slice(0, next.frames).findLastIndex(({ event }) => !ofInbox.has(event)) + 1
-      : next?.frames
+    const last = isTold ? frames.slice(0, next.frames).findLastIndex(({ event }) => !ofInbox.has(event)) : -1
+    // An attempt is stored with the frame behind it, by the process that has made it.
+    const stored = recording.attempts[(next?.attempts ?? 0) - 1]?.place ?? -1
+    const own = isTold ? Math.max(last, stored) + 1 : next?.frames
     segments.push({
       from: before.to,
       to: next === undefined ? Infinity : Math.max(before.to, frames.slice(0, own).filter(isComparable).length),

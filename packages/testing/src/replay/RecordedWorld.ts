@@ -304,6 +304,18 @@ const peersOf = (recording: PlanRecording, comparison: Comparison, segment: Segm
 const isOfServer = ({ agent, kind, task_id }: Fields, name: string): boolean =>
   kind === "account" && task_id === null && agent === name
 
+/** Why a server that has changed its tools could not list them again in front of the next step, as readers were told. */
+const unlistedNext = ({ came, expected, to }: Comparison, name: string): PeerError | undefined => {
+  const next = expected.slice(came.length, to)
+  const step = next.findIndex(({ event }) => event === "step")
+  const notices = next.slice(0, step < 0 ? undefined : step).map(({ data }) => fieldsOf(data))
+  const told = notices.find(({ code, data }) => code === "mcp_unreachable" && fieldsOf(data)["server"] === name)
+  const intro = `The MCP server ${name} cannot be reached. `
+  return (
+    told && peerError({ _tag: fieldsOf(told["data"])["reason"], message: textIn(told, "message").slice(intro.length) })
+  )
+}
+
 /** A connection to a server that has told this. */
 export const connectionOf = (
   recording: PlanRecording,
@@ -313,6 +325,7 @@ export const connectionOf = (
 ): Effect.Effect<McpConnection, PeerError> => {
   const asked = toldBy(recording, comparison, `server ${name}`)
   let shown = asked.now
+  let unlisted: PeerError | undefined
   const told = asked.told[shown]?.what
   const wait = comparison.expected.findIndex(
     ({ data, event }, index) =>
@@ -326,8 +339,14 @@ export const connectionOf = (
   if ("error" in told) return Effect.fail(peerError(fieldsOf(told["error"])))
   return Effect.succeed({
     description: typeof told["description"] === "string" ? told["description"] : null,
-    tools: Effect.sync(() => written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? [])),
+    tools: Effect.suspend(() =>
+      unlisted === undefined
+        ? Effect.succeed(written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? []))
+        : Effect.fail(unlisted)
+    ),
     hasChanged: Effect.sync(() => {
+      unlisted = unlistedNext(comparison, name)
+      if (unlisted !== undefined) return true
       const { isNext } = toldBy(recording, comparison, `server ${name}`)
       const changes = isNext(shown + 1)
       if (changes) shown++

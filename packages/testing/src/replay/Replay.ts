@@ -23,6 +23,7 @@ import { graphOf, withoutAuth } from "./RecordedGraph.ts"
 import { deadlineOf } from "./RecordedProviders.ts"
 import { seed, tasksOf } from "./RecordedSession.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
+import type { Segment } from "./RecordedTakeovers.ts"
 import type { How } from "./RecordedEnd.ts"
 import { fieldsOf, listOf, type PlanRecording, read, written } from "./RecordFile.ts"
 
@@ -259,6 +260,16 @@ const replayInWays = async (recording: PlanRecording): Promise<Replayed> => {
   return first ?? { _tag: "Same" }
 }
 
+/** When the wait was over whose end is the first thing that a process tells, by the clock of the run: it had the plan later, and other calls have no time left. 0 if there is none. */
+const overAt = ({ came, expected }: Comparison, { from }: Segment): number => {
+  const before = expected.slice(0, from)
+  const { data, event } = expected.slice(from).find(({ event }) => event !== "task.artifact") ?? {}
+  const { error, note, task_id } = fieldsOf(data)
+  const isOver = event === "task.finished" ? fieldsOf(error)["code"] === "wait_expired" : note === "expired"
+  const asked = before.findLastIndex(({ data }) => fieldsOf(data)["task_id"] === task_id && "expires_at" in data)
+  return isOver && asked >= 0 ? Date.parse(String(came[asked]?.data["expires_at"])) : 0
+}
+
 const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed> => {
   const why = obstacleOf(recording) ?? fileObstacle(recording)
   if (why !== undefined) return { _tag: "Impossible", why }
@@ -294,7 +305,8 @@ const replayAlone = async (recording: PlanRecording, how: How): Promise<Replayed
       if (index > 0) replayed.leave(segment)
       const process = new Process(`replay ${index}`, loop, random.of(`process ${index}`), () => undefined)
       // A call may wait until a time of day: the clock begins when the plan began.
-      process.stepClock(Date.parse(recording.plan.created_at) - epoch)
+      const began = Date.parse(recording.plan.created_at)
+      process.stepClock(Math.max(began, overAt(comparison, segment) - loop.now) - epoch)
       let exit: Exit.Exit<void, unknown> | undefined
       process.fork(
         Effect.map(Effect.exit(ofProcess(process)), (ended) => {

@@ -18,7 +18,7 @@ export const found: ReadonlyArray<number> = [...next, ...first]
 
 /**
  * Single plans of such seeds, by their place in the seed: a process died between a result and the end of its call, or with its record of why it asked another model; texts came between an answer and what is made of it, and before the
- * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; a process was parked with a question that another one had asked; an answer was there whose text was still being shown as it was interrupted; a process died before its first step, and its server did not answer the next one; a plan was aborted as it told a decision for which the process before had asked; summaries named what peers had handed back to earlier plans; several texts came behind the end of a call; the next process was aborted before it had told anything; an answer was lost with its process, or nobody took it; the time of a call was over as its plan was woken, or while the store was slow; a decision was there about a call whose tool was gone; and just enough time was left for a retry.
+ * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; a process was parked with a question that another one had asked; an answer was there whose text was still being shown as it was interrupted; a process died before its first step, and its server did not answer the next one; a plan was aborted as it told a decision for which the process before had asked; summaries named what peers had handed back to earlier plans; several texts came behind the end of a call; the next process was aborted before it had told anything; an answer was lost with its process, or nobody took it; the time of a call was over as its plan was woken, or while the store was slow; a decision was there about a call whose tool was gone; and just enough time was left for a retry. A plan was woken by an abort of which its process heard later, and another one failed behind an approval that two processes had waited for; a server that had changed its tools did not list them; a plan was aborted as soon as its process had retracted what the one before had shown; a decision, and the time of a call, had come before the process that told them; and a process died behind its attempts at a summary, as it was told a text.
  */
 export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> = [
   [23_279, 0],
@@ -50,5 +50,17 @@ export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> =
   [57_682, 0],
   [57_903, 0],
   [58_701, 2],
-  [59_790, 2]
+  [59_790, 2],
+  [55_005, 0],
+  [55_306, 0],
+  [51_040, 1],
+  [53_382, 0],
+  [59_481, 0],
+  [51_847, 0],
+  [53_434, 0],
+  [56_556, 1],
+  [50_953, 0],
+  [52_614, 0],
+  [53_533, 0],
+  [61_251, 1]
 ]
