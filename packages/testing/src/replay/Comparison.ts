@@ -233,8 +233,17 @@ export class Comparison {
     const given = this.#recording.givens.find(
       ({ entry, ...one }) => entry.type === "answer" && entry.task_id === task_id && one.round === round
     )
-    const next = given && this.#recording.frames.slice(given.place).find(isComparable)
-    return given && (next === undefined ? this.expected.length : this.expected.indexOf(next))
+    return given && this.#placeBehind(given)
+  }
+
+  /** The place of the first frame that stands behind all answers and decisions on record. */
+  get behindGivens(): number {
+    return Math.max(0, ...this.#recording.givens.map((given) => this.#placeBehind(given)))
+  }
+
+  #placeBehind({ place }: PlanRecording["givens"][number]): number {
+    const next = this.#recording.frames.slice(place).find(isComparable)
+    return next === undefined ? this.expected.length : this.expected.indexOf(next)
   }
 
   /** Waits until this recorded frame is the next one; for ever if another process tells it. */

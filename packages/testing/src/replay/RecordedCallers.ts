@@ -81,6 +81,11 @@ export class RecordedCallers {
       accepted.push(index)
       return Effect.suspend(() => inbox.accept(by, plan_id, entry(), undefined, given.get(index)))
     }
+    // Here the times of all waits are over at once. One that outlasted another one is settled as soon as it is opened; its call shows that in its turn.
+    const sayAt = (opened: number, told: number) => {
+      const since = Math.max(opened + 1, from)
+      return told < to && outlasts(recording, frames.slice(since, told)) ? since : told
+    }
     const replayed = (task: string) => TaskId.make(comparison.replayedTask(task) ?? task)
     for (const [index, { data, event }] of frames.entries()) {
       const by = {
@@ -131,7 +136,7 @@ export class RecordedCallers {
         // The process before has asked: a call whose tool is gone since then waits for nothing.
         const isEarly = asked < from && frames.slice(from, index).every((frame) => frame.event !== "parked")
         add(
-          outlasts(recording, frames.slice(asked + 1, index)) ? asked + 1 : index,
+          sayAt(asked, index),
           Effect.suspend(() => inbox.decide(by, { plan_id, task_id: replayed(task) }, decided)),
           { from: asked, isEarly }
         )
@@ -149,9 +154,8 @@ export class RecordedCallers {
       if (end < 0) continue
       const entry = data["kind"] === "result" ? resultOf(recording, task) : answerOf(recording, task, data)
       if (entry === undefined) continue
-      const isEarly = entry.type === "result" && outlasts(recording, frames.slice(index + 1, end))
       add(
-        isEarly ? index + 1 : end,
+        sayAt(index, end),
         accept(end, by, () => ({ ...entry, task_id: replayed(task) })),
         { from: index }
       )
@@ -163,8 +167,9 @@ export class RecordedCallers {
     const abort = abortIn(recording, comparison, how, segment)
     if (abort !== undefined) {
       const cancel = plans.cancel(recording.plan.caller, plan_id)
-      // What its provider has reported by then is told: it has to come first.
-      const isAtOnce = !how.abortsLate && !["usage", "woken"].includes(frames[abort]?.event ?? "")
+      // What its provider has reported by then is told, and what was given by then is taken: it has to come first.
+      const isBehind = abort === comparison.behindGivens || ["usage", "woken"].includes(frames[abort]?.event ?? "")
+      const isAtOnce = !how.abortsLate && !isBehind
       const attempts = attemptsTo(recording, comparison.expected[abort])
       add(abort, isAtOnce ? cancel : Effect.delay(cancel, 1), isAtOnce ? { isAbort: true } : { attempts })
     }
@@ -374,8 +379,8 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number, to: number): bool
 const outlasts = ({ calls }: PlanRecording, meanwhile: ReadonlyArray<Frame>): boolean => {
   const expired = calls.filter(({ error }) => error?.code === "wait_expired")
   const isEnd = ({ data, event }: Frame) =>
-    (event === "task.finished" && expired.some(({ task_id }) => task_id === data["task_id"])) ||
-    (event === "approval.resolved" && data["note"] === "expired")
+    (event === "approval.resolved" && data["note"] === "expired") ||
+    (event === "task.finished" && expired.some(({ task_id }) => task_id === data["task_id"]))
   return meanwhile.some(isEnd) && meanwhile.every(({ event }) => event !== "parked")
 }
 

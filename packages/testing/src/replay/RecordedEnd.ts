@@ -26,13 +26,13 @@ export interface How {
 /** In front of which frame somebody has aborted the plan in this process, if so: only the last one ends it. A deadline that passes while nothing else happens needs nobody. */
 export const abortIn = (
   { plan }: PlanRecording,
-  { expected }: Comparison,
+  { behindGivens, expected }: Comparison,
   { isByTime }: Pick<How, "isByTime">,
   { from, to }: Segment
 ): number | undefined => {
   const reason = plan.error?.reason
   if (reason === undefined || (reason === "deadline" && isByTime) || to < Infinity) return undefined
-  const place = Math.max(expected.findLastIndex((frame) => !isEnding(frame)) + 1, from)
+  const place = Math.max(expected.findLastIndex((frame) => !isEnding(frame)) + 1, from, behindGivens)
   const open = expected.findIndex(({ event }, index) => index >= place && event === "task.finished")
   const said = expected.findIndex(({ event }, index) => index >= place && event !== "inbox.accepted")
   // A text that was heard while calls were open came before.

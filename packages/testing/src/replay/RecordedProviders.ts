@@ -100,7 +100,7 @@ const untilLate = ({ came, expected }: Comparison, end: number): Effect.Effect<v
     return wait > 0 ? Effect.sleep(wait) : Effect.void
   })
 
-/** Whether a text has interrupted the step while the store was told that its answer is there. */
+/** Whether a text has interrupted the step while the store was told that its answer is there, or that its attempt has failed. */
 const isSteered = ({ came, expected }: Comparison): boolean => {
   const next = expected.slice(came.length).find(({ event }) => !ofAnswer.has(event))
   const { reason, step } = fieldsOf(next?.data)
@@ -179,8 +179,11 @@ const poolOf = (
         return Effect.andThen(Effect.sleep(1), goesOn)
       }),
     judge: (_use, reason) => Effect.succeed(reason),
-    // A plan that was aborted before it told of a retry was aborted as it stored that.
-    failed: () => Effect.suspend(() => (comparison.came.length >= (abort ?? Infinity) ? Effect.never : Effect.void)),
+    // A plan that was aborted, or got a text, before it told of a retry: that came as it stored the failure.
+    failed: () =>
+      Effect.suspend(() =>
+        isSteered(comparison) || comparison.came.length >= (abort ?? Infinity) ? Effect.never : Effect.void
+      ),
     succeeded: () =>
       Effect.suspend(() => {
         const { heard, next } = behindAnswer(comparison)
@@ -213,8 +216,8 @@ export const layer = (
       (frame) => (frame.event === "step" || frame.event === "retry") && isOf(attempt, frame)
     )
     const behind = (own.at(-1) ?? announced) + 1
-    // One behind a text that has interrupted the one before is announced by nothing.
-    const from = behind > 0 ? behind : comparison.came.length
+    // One behind a text that has interrupted the one before, or the pause in front of it, begins there.
+    const from = Math.max(behind, comparison.came.length)
     const next = expected.findIndex(
       (frame, index) => index >= from && !isSaid(frame) && !(behind === 0 && ofSteering.has(frame.event))
     )

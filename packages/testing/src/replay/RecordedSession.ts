@@ -40,6 +40,10 @@ const attachFiles = Effect.fnUntraced(function* (
   if (ids.length > 0) yield* (yield* FileStore).attach(session, ids, Infinity)
 })
 
+/** Whether the store was away until the plan failed, while another one had its session. */
+export const failsInQueue = ({ plan: { error } }: PlanRecording): boolean =>
+  error?.code === "storage" && error.stage === "queue"
+
 /** The session as the plan found it: a plan before it has left what it says. */
 export const seed = Effect.fnUntraced(function* (recording: PlanRecording) {
   const { begins, frames, messages, plan } = recording
@@ -65,7 +69,7 @@ export const seed = Effect.fnUntraced(function* (recording: PlanRecording) {
       yield* attachFiles(begin, held.session_id)
       yield* handBack(recording, held)
     }
-    yield* Given.finish(held)
+    if (index < summaries.length || !failsInQueue(recording)) yield* Given.finish(held)
     // One without a name is known by its id.
     name ??= ExternalSessionId.make(held.session_id)
   }

@@ -5,6 +5,7 @@ import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
 import type * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { pageOf, toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { FileStore } from "@bowline/runtime/unstable/store/FileStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { InboxStore } from "@bowline/runtime/unstable/store/InboxStore"
 import { type EffectClaim, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
@@ -16,6 +17,7 @@ import { isUnsent } from "./RecordedErrors.ts"
 import { refusing } from "./RecordedFiles.ts"
 import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
+import { failsInQueue } from "./RecordedSession.ts"
 import { CurrentCall } from "./RecordedWorld.ts"
 import { fieldsOf, listOf, parsed, type PlanRecording, written } from "./RecordFile.ts"
 
@@ -51,7 +53,7 @@ export class ReplayedPlan {
   #segment: Segment
   #left = Deferred.makeUnsafe<void>()
   /** Whether the next process may take the plan over. */
-  mayTake = true
+  mayTake: boolean
   /** The next plan that is created is it. */
   isNext = false
   callers: RecordedCallers | undefined
@@ -60,6 +62,7 @@ export class ReplayedPlan {
     this.#recording = recording
     this.#comparison = comparison
     this.#segment = comparison.segments[0] ?? whole
+    this.mayTake = !failsInQueue(recording)
   }
 
   get id(): PlanId | undefined {
@@ -93,7 +96,7 @@ export class ReplayedPlan {
     if (this.#comparison.came.length >= to && this.#messages >= messages) Deferred.doneUnsafe(this.#left, Effect.void)
   }
 
-  /** Fails until the plan has failed, if the store was away when the plan was about to store the frames in front of its end. */
+  /** Fails while the store is away, if it was away when the plan was about to store the frames in front of its end. */
   #beforeWrite({ events }: PlanCommit): Effect.Effect<void, StorageError> {
     return this.#failIfAway(events.filter(isComparable).reduce((sum, row) => sum + row.count, 0))
   }
@@ -103,20 +106,22 @@ export class ReplayedPlan {
     if (this.#recording.plan.error?.code !== "storage") return Effect.void
     return Effect.andThen(
       Effect.sleep(1),
-      Effect.suspend(() => this.#failIfAway(0))
+      Effect.suspend(() => this.#failIfAway(0, true))
     )
   }
 
   /** `count` frames are about to be stored. */
-  #failIfAway(count: number): Effect.Effect<void, StorageError> {
+  #failIfAway(count: number, isRead = false): Effect.Effect<void, StorageError> {
     const { came, expected } = this.#comparison
-    const end = expected.findLastIndex((frame) => !isEnding(frame)) + 1
+    const isBehind = came.length + count > expected.findLastIndex((frame) => !isEnding(frame))
     if (this.#recording.plan.error?.code !== "storage") return Effect.void
-    if (this.#awayUntil === undefined && came.length + count < end) return Effect.void
+    if (this.#awayUntil === undefined && !isBehind) return Effect.void
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {
       this.#awayUntil ??= now + awayFor
+      // The writes are stored at last. It may be a later read for which the plan has failed.
+      const isAway = isRead || now < this.#awayUntil
       const reason = new Unavailable({ cause: "It was away" })
-      return now < this.#awayUntil ? Effect.fail(new StorageError({ reason })) : Effect.void
+      return isAway ? Effect.fail(new StorageError({ reason })) : Effect.void
     })
   }
 
@@ -293,11 +298,13 @@ export class ReplayedPlan {
       takeOver: (...asked) =>
         Effect.suspend(() => {
           if (!this.mayTake) return Effect.succeed([])
-          const { endsOnly, model } = this.#segment
+          const { endsOnly, from, model } = this.#segment
+          // A plan that it has parked itself has its model in its row.
+          const found = this.#comparison.came.length > from ? undefined : model
           const deaths = endsOnly ? Infinity : 0
           const taken = Effect.map(store.takeOver(...asked), (plans) =>
             // The credentials that the process before found had a part in the choice of the model.
-            plans.map(({ plan, ...found }) => ({ ...found, deaths, plan: { ...plan, model: model ?? plan.model } }))
+            plans.map(({ plan, ...rest }) => ({ ...rest, deaths, plan: { ...plan, model: found ?? plan.model } }))
           )
           return Effect.andThen(this.callers?.textsOnWaking ?? Effect.void, taken)
         }),
@@ -360,11 +367,16 @@ export class ReplayedPlan {
       Effect.gen({ self: this }, function* () {
         const inboxes = yield* InboxStore
         const store = yield* PlanStore
+        const leases = yield* LeaseStore
         const files = refusing(this.#recording, yield* FileStore)
         const isRemembered: (typeof inboxes)["isRemembered"] = (session, tool) =>
           this.#isKnownTool(tool) ? Effect.succeed(true) : inboxes.isRemembered(session, tool)
         return Context.make(PlanStore, this.#around(store)).pipe(
           Context.add(FileStore, files),
+          Context.add(LeaseStore, {
+            ...leases,
+            acquire: (...asked) => Effect.andThen(this.beforeRead, leases.acquire(...asked))
+          }),
           Context.add(InboxStore, {
             ...inboxes,
             isRemembered,

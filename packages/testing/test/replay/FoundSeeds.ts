@@ -18,7 +18,7 @@ export const found: ReadonlyArray<number> = [...next, ...first]
 
 /**
  * Single plans of such seeds, by their place in the seed: a process died between a result and the end of its call, or with its record of why it asked another model; texts came between an answer and what is made of it, and before the
- * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; a process was parked with a question that another one had asked; an answer was there whose text was still being shown as it was interrupted; a process died before its first step, and its server did not answer the next one; a plan was aborted as it told a decision for which the process before had asked; summaries named what peers had handed back to earlier plans; several texts came behind the end of a call; the next process was aborted before it had told anything; an answer was lost with its process, or nobody took it; the time of a call was over as its plan was woken, or while the store was slow; a decision was there about a call whose tool was gone; and just enough time was left for a retry. A plan was woken by an abort of which its process heard later, and another one failed behind an approval that two processes had waited for; a server that had changed its tools did not list them; a plan was aborted as soon as its process had retracted what the one before had shown; a decision, and the time of a call, had come before the process that told them; and a process died behind its attempts at a summary, as it was told a text.
+ * next attempt had begun; an effect was free again that another plan had had; who its agent is was asked until the time of a call was over; a plan was aborted as its summary was stored; a wait outlasted another one; a process stood still for longer than its plan had time; a store was away as a plan looked for a credential; a process was parked with a question that another one had asked; an answer was there whose text was still being shown as it was interrupted; a process died before its first step, and its server did not answer the next one; a plan was aborted as it told a decision for which the process before had asked; summaries named what peers had handed back to earlier plans; several texts came behind the end of a call; the next process was aborted before it had told anything; an answer was lost with its process, or nobody took it; the time of a call was over as its plan was woken, or while the store was slow; a decision was there about a call whose tool was gone; and just enough time was left for a retry. A plan was woken by an abort of which its process heard later, and another one failed behind an approval that two processes had waited for; a server that had changed its tools did not list them; a plan was aborted as soon as its process had retracted what the one before had shown; a decision, and the time of a call, had come before the process that told them; and a process died behind its attempts at a summary, as it was told a text. Another text came as a failure was stored, or ended the last pause; a process had parked its plan with another model; a plan was aborted behind an answer that woke nobody; and a store was away as a plan looked for a credential once more, for an effect, or waited for its session.
  */
 export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> = [
   [23_279, 0],
@@ -62,5 +62,14 @@ export const foundPlans: ReadonlyArray<readonly [seed: number, place: number]> =
   [50_953, 0],
   [52_614, 0],
   [53_533, 0],
-  [61_251, 1]
+  [61_251, 1],
+  [63_303, 2],
+  [63_529, 1],
+  [63_324, 0],
+  [64_538, 6],
+  [63_357, 0],
+  [63_440, 0],
+  [64_141, 1],
+  [64_284, 1],
+  [65_145, 2]
 ]
