@@ -13,6 +13,7 @@ import * as SqlLoginStore from "./caller/SqlLoginStore.ts"
 import * as SqlRateLimiterStore from "./caller/SqlRateLimiterStore.ts"
 import type { DataDirInUse } from "./embedded/DataDir.ts"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
+import { boundTransactions } from "./internal/BoundTransactions.ts"
 import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import type { MigrationBlocked } from "./migration/MigrationStep.ts"
@@ -177,7 +178,12 @@ export const layerPostgres = ({
 }: PostgresOptions): Layer.Layer<Stores, StoresError> =>
   layerNoDeps({ sessionTtl, eventsTtl, isShared: true }).pipe(
     Layer.provide(
-      PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" })))
+      PgClient.layerFrom(
+        PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" }).pipe(
+          Effect.map(boundTransactions),
+          translateErrors
+        )
+      )
     ),
     Layer.merge(showConnections(maxConnections))
   )

@@ -1,0 +1,48 @@
+import type { PgClient } from "@effect/sql-pg"
+import { Duration, Effect, Predicate } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Connection } from "effect/sql/SqlConnection"
+import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
+import { deadlines } from "./Deadline.ts"
+
+const late = (operation: string) => {
+  const message = `${operation}: no answer within ${Duration.format(deadlines.usual)}`
+  return new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation }) })
+}
+
+/** A statement that begins or ends a transaction, whose fiber nobody can interrupt: it interrupts itself, and the driver closes a connection that stays silent. */
+const control = (connection: Connection, statement: string) =>
+  Effect.interruptible(connection.executeRaw(statement, [])).pipe(
+    Effect.timeoutOrElse({ duration: deadlines.usual, orElse: () => Effect.fail(late(statement)) })
+  )
+
+const rolledBack = (): SqlError => {
+  const message = "COMMIT rolled back an aborted transaction"
+  return new SqlError({ reason: new UnknownError({ cause: new Error(message), message, operation: "COMMIT" }) })
+}
+
+/**
+ * Gives a client transactions that end although the server does not answer any more. Those of the driver wait for the answer of `COMMIT` for ever: the
+ * connection stays in use, and the pool cannot close.
+ */
+export const boundTransactions = (client: PgClient.PgClient): PgClient.PgClient =>
+  Object.assign(client, {
+    withTransaction: SqlClient.makeWithTransaction({
+      transactionService: client.transactionService,
+      spanAttributes: [["db.system.name", "postgresql"]],
+      acquireConnection: (restore) => restore(client.reserve),
+      begin: (connection, statement = "BEGIN") =>
+        // Its answer may have come behind the time, and the next one that gets the connection would be in this transaction.
+        Effect.onError(control(connection, statement), () => Effect.ignore(control(connection, "ROLLBACK"))),
+      savepoint: (connection, id) => control(connection, `SAVEPOINT effect_sql_${id}`),
+      releaseSavepoint: (connection, id) => control(connection, `RELEASE SAVEPOINT effect_sql_${id}`),
+      commit: (connection) =>
+        Effect.flatMap(control(connection, "COMMIT"), (result) =>
+          Predicate.hasProperty(result, "command") && result.command === "ROLLBACK"
+            ? Effect.fail(rolledBack())
+            : Effect.void
+        ),
+      rollback: (connection) => control(connection, "ROLLBACK"),
+      rollbackSavepoint: (connection, id) => control(connection, `ROLLBACK TO SAVEPOINT effect_sql_${id}`)
+    })
+  })
