@@ -119,43 +119,44 @@ export const make = Effect.gen(function* () {
     let link = yield* opened
     yield* Effect.addFinalizer(() => end(link))
     const renewals = yield* Semaphore.make(1)
-    /** Connects once more, unless another call has done so meanwhile. */
+    /** Connects once more, unless another request has done so meanwhile. */
     const renew = (gone: ServerLink.ServerLink) =>
       Effect.suspend(() =>
         link === gone ? Effect.map(open(options), (next) => (link = next)) : Effect.succeed(link)
       ).pipe((renewing) => renewals.withPermit(renewing))
-    const calls = new Map<ServerLink.ServerLink, number>()
-    /** Uses a link for a call. The link of a session that is gone ends with its last call: the server may still answer what it has taken. */
-    const using = <A, E>(used: ServerLink.ServerLink, call: Effect.Effect<A, E>) =>
+    const uses = new Map<ServerLink.ServerLink, number>()
+    /** Uses a link for a request. The link of a session that is gone ends with its last request: the server may still answer what it has taken. */
+    const using = <A, E>(used: ServerLink.ServerLink, request: Effect.Effect<A, E>) =>
       Effect.acquireUseRelease(
-        Effect.sync(() => calls.set(used, (calls.get(used) ?? 0) + 1)),
-        () => call,
+        Effect.sync(() => uses.set(used, (uses.get(used) ?? 0) + 1)),
+        () => request,
         () =>
           Effect.suspend(() => {
-            const others = (calls.get(used) ?? 1) - 1
-            calls.set(used, others)
+            const others = (uses.get(used) ?? 1) - 1
+            uses.set(used, others)
             return others === 0 && used !== link ? end(used) : Effect.void
           })
       )
+    /** Asks the server, once more in a new session if it has forgotten this one: it has not taken what it answers with 404. */
+    const ask = <A>(request: (link: ServerLink.ServerLink) => Effect.Effect<A, ServerFailure>) =>
+      Effect.suspend(() => {
+        const first = link
+        const asked = Effect.catchIf(
+          request(first),
+          ({ isSessionGone }) => isSessionGone && first.hasSession,
+          () => Effect.flatMap(renew(first), (next) => using(next, request(next)))
+        )
+        return using(first, asked)
+      }).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError))
     const list = new ServerLink.ToolList()
     const connection: McpConnection = {
       description: link.description,
-      tools: Effect.suspend(() => {
-        list.take(link)
-        return link.tools()
-      }).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
+      tools: ask((used) => {
+        list.take(used)
+        return used.tools()
+      }),
       hasChanged: Effect.sync(() => list.isOutdated(link)),
-      call: Effect.fnUntraced(function* (call, onProgress) {
-        const first = link
-        const asked = first.call(call, onProgress).pipe(
-          // The server has not taken the call: its 404 is the answer to it.
-          Effect.catchIf(
-            ({ isSessionGone }) => isSessionGone && first.hasSession,
-            () => Effect.flatMap(renew(first), (next) => using(next, next.call(call, onProgress)))
-          )
-        )
-        return yield* using(first, asked).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError))
-      })
+      call: (call, onProgress) => ask((used) => used.call(call, onProgress))
     }
     return connection
   })

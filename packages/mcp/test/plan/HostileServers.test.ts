@@ -296,6 +296,22 @@ it.live("may have other tools where it has forgotten the session", () =>
   }).pipe(Effect.scoped, Effect.provide(memory))
 )
 
+it.live("lists its tools in a new session where it has forgotten the other one", () =>
+  Effect.gen(function* () {
+    const server = yield* ScriptedMcpServer.serve({ list })
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
+    const tools = yield* connection.tools
+    yield* server.forgetSessions
+    assert.deepStrictEqual(yield* connection.tools, tools)
+    assert.isFalse(yield* connection.hasChanged)
+    const asked = yield* server.asked
+    assert.lengthOf(
+      asked.filter((method) => method === "initialize"),
+      2
+    )
+  }).pipe(Effect.scoped, Effect.provide(memory))
+)
+
 it.live(
   "opens a new session where the server has forgotten it, and makes the call once more, which was not taken",
   () =>
