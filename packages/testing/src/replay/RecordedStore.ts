@@ -370,7 +370,10 @@ export class ReplayedPlan {
         const leases = yield* LeaseStore
         const files = refusing(this.#recording, yield* FileStore)
         const isRemembered: (typeof inboxes)["isRemembered"] = (session, tool) =>
-          this.#isKnownTool(tool) ? Effect.succeed(true) : inboxes.isRemembered(session, tool)
+          Effect.andThen(
+            this.beforeRead,
+            this.#isKnownTool(tool) ? Effect.succeed(true) : inboxes.isRemembered(session, tool)
+          )
         return Context.make(PlanStore, this.#around(store)).pipe(
           Context.add(FileStore, files),
           Context.add(LeaseStore, {
@@ -381,7 +384,7 @@ export class ReplayedPlan {
             ...inboxes,
             isRemembered,
             meetTools: (owner, digests, now) =>
-              Effect.map(inboxes.meetTools(owner, digests, now), (known) => {
+              Effect.map(Effect.andThen(this.beforeRead, inboxes.meetTools(owner, digests, now)), (known) => {
                 const [changed, asks] = [this.#changed(), this.#asksAboutChange]
                 const own = Array.from(known, ([tool, digest]) => {
                   // Other plans of its caller have met it meanwhile.
