@@ -69,7 +69,7 @@ it.live(
   "hostile requests get an answer that says what is wrong, and leave nothing behind",
   () =>
     Effect.gen(function* () {
-      const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(250))
+      const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(100))
       const seed = yield* Config.String("BOWLINE_FUZZ_SEED").pipe(Config.withDefault(`${yield* Random.nextInt}`))
       const only = yield* Config.option(Config.Int("BOWLINE_FUZZ_REQUEST"))
       yield* Console.log(`${requests} hostile requests, BOWLINE_FUZZ_SEED=${seed}`)

@@ -34,7 +34,7 @@ describe("a plan with many readers", () => {
   it.live("waits for none of ten readers that read nothing, buffers little for them, and disconnects them", () =>
     Effect.gen(function* () {
       const network = yield* Network
-      const readers = (yield* Config.Int("BOWLINE_READERS").pipe(Config.withDefault(100))) - stalledReaders
+      const readers = (yield* Config.Int("BOWLINE_READERS").pipe(Config.withDefault(50))) - stalledReaders
       const everybodyIsThere = yield* Deferred.make<void>()
       // The provider says the next thing when all who read have the last one: whoever was held up would hold it up for ever.
       const missing = Array.from({ length: rounds }, () => readers)

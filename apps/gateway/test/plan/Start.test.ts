@@ -10,7 +10,7 @@ import * as GatewayMemory from "./GatewayMemory.ts"
 import { get, sources, start } from "./GatewayProcess.ts"
 
 /** As many as let V8 optimize what it wants to. */
-const plans = 200
+const plans = 100
 
 /** What a process may have in memory, in MiB. From sources that nobody has compiled yet it has 390 to 470, more where two cores are busy, and later some 395. */
 const limit = 500

@@ -12,7 +12,7 @@ import { get, start } from "../plan/GatewayProcess.ts"
 
 const kills = Effect.orDie(
   Config.Int("BOWLINE_WEBHOOK_KILLS").pipe(
-    Config.withDefault(3),
+    Config.withDefault(2),
     Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv())
   )
 )

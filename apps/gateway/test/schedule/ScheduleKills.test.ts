@@ -38,7 +38,7 @@ describe("schedules of two gateways with one Postgres", () => {
     "fire each second once, by the clock of the database, though gateways are killed and the clock of one is set",
     () =>
       Effect.gen(function* () {
-        const kills = yield* setting("BOWLINE_SCHEDULE_KILLS", 3)
+        const kills = yield* setting("BOWLINE_SCHEDULE_KILLS", 2)
         const count = yield* setting("BOWLINE_SCHEDULES", 4)
         const provider = yield* (yield* Network).serve(yield* ChatHost.make(() => [say("ok")]))
         const settings = yield* Effect.orDie(databases.postgres)

@@ -35,7 +35,7 @@ const run = (...given: Parameters<typeof through>) =>
 /** The first of the fixed seeds, and how many there are. */
 const seeds = Config.all({
   first: Config.Int("BOWLINE_SEED").pipe(Config.withDefault(1)),
-  count: Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(40))
+  count: Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(20))
 })
 
 describe("the whole gateway behind its HTTP routes, under the faults of seeds", () => {

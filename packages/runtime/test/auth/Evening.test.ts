@@ -25,9 +25,9 @@ const stores = CallerTokens.layer.pipe(
 )
 
 const quarter = 15 * 60_000
-const calls = 30
+const calls = 15
 
-/** Calls the agent every 10 minutes, for 5 hours. */
+/** Calls the agent every 10 minutes, for two and a half hours. */
 const script: Script = (asked) => {
   const done = results(asked).length
   if (done >= 2 * calls) return [say("done")]

@@ -72,7 +72,7 @@ describe("a long run on the embedded database", () => {
     () =>
       Effect.gen(function* () {
         const { dataDir, stores } = yield* database
-        const rounds = yield* Config.Int("BOWLINE_CHURNS").pipe(Config.withDefault(4))
+        const rounds = yield* Config.Int("BOWLINE_CHURNS").pipe(Config.withDefault(3))
         const rests = Effect.replicateEffect(Effect.andThen(churn, rest), rounds, { discard: true })
         const log = yield* Effect.provide(Effect.andThen(rests, maxLog), yield* Layer.build(stores))
         // The vacuum behind a deletion of large files writes hundreds of MB, which this test does not.

@@ -65,7 +65,7 @@ describe("schedules under the faults of seeds", () => {
     () =>
       Effect.gen(function* () {
         const first = yield* Config.Int("BOWLINE_SEED").pipe(Config.withDefault(1))
-        const count = yield* Config.Int("BOWLINE_SCHEDULE_SEEDS").pipe(Config.withDefault(8))
+        const count = yield* Config.Int("BOWLINE_SCHEDULE_SEEDS").pipe(Config.withDefault(4))
         let fired = 0
         for (let seed = first; seed < first + count; seed++) {
           const { observed, violations } = yield* run(seed)

@@ -92,7 +92,7 @@ const draw = Effect.gen(function* () {
 it.live("no body and no header under /a2a gets a 500: it is answered, or refused in the shape of its binding", () =>
   Effect.gen(function* () {
     const { url } = yield* start(() => [say("ok")])
-    const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(250))
+    const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(100))
     const cases = yield* Random.withSeed(Effect.replicateEffect(draw, requests), seed)
     const codes = yield* Effect.forEach(
       cases,

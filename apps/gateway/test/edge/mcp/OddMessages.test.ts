@@ -88,7 +88,7 @@ const odd = Effect.gen(function* () {
 it.live("no message and no header at /mcp gets a 500: it is answered, or refused as JSON-RPC, and starts nothing", () =>
   Effect.gen(function* () {
     const { url } = yield* start(() => [say("ok")])
-    const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(250))
+    const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(100))
     const cases = yield* Random.withSeed(Effect.replicateEffect(odd, requests), seed)
     const statuses = yield* Effect.forEach(
       cases,

@@ -97,7 +97,7 @@ it.live.each(["/v1/chat/completions", "/v1/responses"] as const)(
   (path) =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
-      const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(250))
+      const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(100))
       const cases = yield* Random.withSeed(Effect.replicateEffect(odd(path), requests), seed)
       const statuses = yield* Effect.forEach(
         cases,
