@@ -126,7 +126,7 @@ describeInBrowser("the documentation", () => {
       })
       for (const colorScheme of ["light", "dark"] as const) {
         yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
-        assert.deepStrictEqual(yield* findBarriers(page), [])
+        assert.deepStrictEqual(yield* findBarriers(page, colorScheme === "light" ? "all" : "colours"), [])
       }
       yield* Effect.promise(() => page.setViewportSize({ width: 360, height: 640 }))
       const width = yield* Effect.promise(() => page.evaluate(() => document.documentElement.scrollWidth))
