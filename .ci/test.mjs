@@ -4,20 +4,19 @@ import { useMemory } from "./temporary.mjs"
 
 await setup()
 useMemory()
-// Many tests wait for most of their time: the checks run beside them, then the examples, and what is published.
-const [{ passed, failed, skipped }, others] = await Promise.all([
+// Many tests wait for most of their time: the checks and the examples run beside them, and what is published beside both, so that two processors have work to the end.
+const [{ passed, failed, skipped }, checks, published] = await Promise.all([
   runTests(process.argv.slice(2)),
-  runChecks({ isBeside: true }).then(async (checks) => [
-    ...checks,
-    ...(await runExamples()),
+  runChecks({ isBeside: true }).then(async (checks) => [...checks, ...(await runExamples())]),
+  runPublishCheck({ isBeside: true }).then(async (packages) => [
+    ...packages,
     // It waits for its own processes: at the lowest priority it would starve.
     ...(await runServing()),
-    ...(await runPublishCheck({ isBeside: true })),
     ...(await runFirstHours({ isBeside: true }))
   ])
 ])
 
-const steps = [...others, ...(failed > 0 ? ["tests"] : [])]
+const steps = [...checks, ...published, ...(failed > 0 ? ["tests"] : [])]
 if (steps.length > 0) {
   process.stdout.write(`Failed: ${steps.join(", ")}\n`)
   process.exitCode = 1
