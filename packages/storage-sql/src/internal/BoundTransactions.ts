@@ -10,19 +10,24 @@ const late = (operation: string) => {
   return new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation }) })
 }
 
-/** A statement that begins or ends a transaction, whose fiber nobody can interrupt: it interrupts itself, and the driver closes a connection that stays silent. */
+/**
+ * A statement that begins or ends a transaction. Nobody can interrupt the fiber of a transaction there, so the time-out runs the statement in a fiber of its own, and
+ * interrupts that. Then the driver closes the connection, unless the server answers within 5 s after all.
+ */
 const control = (connection: Connection, statement: string) =>
-  Effect.interruptible(connection.executeRaw(statement, [])).pipe(
-    Effect.timeoutOrElse({ duration: deadlines.usual, orElse: () => Effect.fail(late(statement)) })
-  )
+  Effect.timeoutOrElse(connection.executeRaw(statement, []), {
+    duration: deadlines.usual,
+    orElse: () => Effect.fail(late(statement))
+  })
 
+/** The server answers `COMMIT` with `ROLLBACK` where a statement of the transaction has failed. */
 const rolledBack = (): SqlError => {
   const message = "COMMIT rolled back an aborted transaction"
   return new SqlError({ reason: new UnknownError({ cause: new Error(message), message, operation: "COMMIT" }) })
 }
 
 /**
- * Gives a client transactions that end although the server does not answer any more. Those of the driver wait for the answer of `COMMIT` for ever: the
+ * Gives a client transactions that end although the server does not answer any more. Those of the driver wait for the answer to `COMMIT` for ever: the
  * connection stays in use, and the pool cannot close.
  */
 export const boundTransactions = (client: PgClient.PgClient): PgClient.PgClient =>
@@ -32,7 +37,7 @@ export const boundTransactions = (client: PgClient.PgClient): PgClient.PgClient 
       spanAttributes: [["db.system.name", "postgresql"]],
       acquireConnection: (restore) => restore(client.reserve),
       begin: (connection, statement = "BEGIN") =>
-        // Its answer may have come behind the time, and the next one that gets the connection would be in this transaction.
+        // The answer may come just after the time-out: then the transaction is open, and the connection goes back to the pool.
         Effect.onError(control(connection, statement), () => Effect.ignore(control(connection, "ROLLBACK"))),
       savepoint: (connection, id) => control(connection, `SAVEPOINT effect_sql_${id}`),
       releaseSavepoint: (connection, id) => control(connection, `RELEASE SAVEPOINT effect_sql_${id}`),

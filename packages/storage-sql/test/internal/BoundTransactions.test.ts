@@ -4,12 +4,35 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Redacted, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { Connection } from "effect/sql/SqlConnection"
+import type { SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import { boundTransactions } from "../../src/internal/BoundTransactions.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 
+/** How a transaction ends whose statement is answered in another way, 10 s after it was sent. */
+const endOf = Effect.fnUntraced(function* (
+  client: PgClient.PgClient,
+  statement: string,
+  transaction: Effect.Effect<void, string>,
+  answer: (sent: Effect.Effect<unknown, SqlError>, isSent: Effect.Effect<boolean>) => Effect.Effect<unknown, SqlError>
+) {
+  const isSent = yield* Deferred.make<void>()
+  const reserve = Effect.map(client.reserve, (connection): Connection => ({
+    ...connection,
+    executeRaw: (text, values) => {
+      const sent = connection.executeRaw(text, values)
+      return text === statement ? answer(sent, Deferred.succeed(isSent, undefined)) : sent
+    }
+  }))
+  const { withTransaction } = boundTransactions(Object.assign(client, { reserve }))
+  const ending = yield* Effect.forkChild(Effect.exit(withTransaction(transaction)))
+  yield* Deferred.await(isSent)
+  yield* TestClock.adjust("10 seconds")
+  return String(yield* Fiber.join(ending))
+})
+
 describe.concurrent("a server that does not answer any more", () => {
-  for (const [statement, end] of [
+  for (const [statement, transaction] of [
     ["COMMIT", Effect.void],
     ["ROLLBACK", Effect.fail("told to")]
   ] as const) {
@@ -19,25 +42,11 @@ describe.concurrent("a server that does not answer any more", () => {
         const { port, swallow } = yield* TcpProxy.proxy(url)
         url.host = `127.0.0.1:${port}`
         const pool = yield* Scope.make()
-        const sql = yield* PgClient.make({ url: Redacted.make(url.toString()) }).pipe(
-          Effect.map(boundTransactions),
-          Scope.provide(pool)
+        const client = yield* Scope.provide(PgClient.make({ url: Redacted.make(url.toString()) }), pool)
+        const end = yield* endOf(client, statement, transaction, (sent, isSent) =>
+          swallow.pipe(Effect.andThen(isSent), Effect.andThen(sent))
         )
-        const isSilent = yield* Deferred.make<void>()
-        const writing = yield* sql`select 1`.pipe(
-          Effect.andThen(swallow),
-          Effect.andThen(Deferred.succeed(isSilent, undefined)),
-          Effect.andThen(end),
-          sql.withTransaction,
-          Effect.exit,
-          Effect.forkChild
-        )
-        yield* Deferred.await(isSilent)
-        // The driver waits in real time for a statement that it has cancelled.
-        yield* Effect.andThen(TestClock.adjust("1 second"), TestClock.withLive(Effect.sleep("50 millis"))).pipe(
-          Effect.repeat({ until: () => writing.pollUnsafe() !== undefined })
-        )
-        assert.include(String(yield* Fiber.join(writing)), `${statement}: no answer within 10s`)
+        assert.include(end, `${statement}: no answer within 10s`)
         yield* Scope.close(pool, Exit.void)
       }).pipe(Effect.scoped, Effect.provide(Reactivity.layer))
     )
@@ -47,24 +56,22 @@ describe.concurrent("a server that does not answer any more", () => {
 it.effect("leaves no transaction on a connection whose BEGIN is answered too late", () =>
   Effect.gen(function* () {
     const url = yield* freshDatabase
-    const pool = yield* PgClient.make({ url, maxConnections: 1 })
-    const isOpen = yield* Deferred.make<void>()
-    const reserve = Effect.map(pool.reserve, (connection): Connection => ({
-      ...connection,
-      executeRaw: (statement: string) => {
-        const done = connection.executeRaw(statement, [])
-        if (statement !== "BEGIN") return done
-        return done.pipe(Effect.andThen(Deferred.succeed(isOpen, undefined)), Effect.andThen(Effect.never))
-      }
-    }))
-    const { withTransaction } = boundTransactions({ ...pool, reserve } as PgClient.PgClient)
-    const writing = yield* Effect.forkChild(Effect.exit(withTransaction(Effect.void)))
-    yield* Deferred.await(isOpen)
-    yield* TestClock.adjust("10 seconds")
-    assert.include(String(yield* Fiber.join(writing)), "BEGIN: no answer within 10s")
+    const client = yield* PgClient.make({ url, maxConnections: 1 })
+    const end = yield* endOf(client, "BEGIN", Effect.void, (sent, isSent) =>
+      sent.pipe(Effect.andThen(isSent), Effect.andThen(Effect.never))
+    )
+    assert.include(end, "BEGIN: no answer within 10s")
     const watcher = yield* PgClient.makeClient({ url })
     const open =
       yield* watcher`select from pg_stat_activity where datname = current_database() and state like 'idle in%'`
     assert.deepStrictEqual(open, [])
+  }).pipe(Effect.scoped, Effect.provide(Reactivity.layer))
+)
+
+it.effect("fails a transaction that the server has rolled back at its COMMIT", () =>
+  Effect.gen(function* () {
+    const sql = yield* Effect.map(PgClient.make({ url: yield* freshDatabase }), boundTransactions)
+    const error = yield* Effect.flip(sql.withTransaction(Effect.ignore(sql`select 1 / 0`)))
+    assert.strictEqual(error.message, "COMMIT rolled back an aborted transaction")
   }).pipe(Effect.scoped, Effect.provide(Reactivity.layer))
 )
