@@ -112,8 +112,11 @@ export class ReplayedPlan {
 
   /** `count` frames are about to be stored. */
   #failIfAway(count: number, isRead = false): Effect.Effect<void, StorageError> {
-    const { came, expected } = this.#comparison
-    const isBehind = came.length + count > expected.findLastIndex((frame) => !isEnding(frame))
+    const { attempts, came, expected } = this.#comparison
+    // It was there until the last attempt had begun.
+    const isBehind =
+      came.length + count > expected.findLastIndex((frame) => !isEnding(frame)) &&
+      attempts >= this.#recording.attempts.length
     if (this.#recording.plan.error?.code !== "storage") return Effect.void
     if (this.#awayUntil === undefined && !isBehind) return Effect.void
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {
