@@ -11,6 +11,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore, questionId } from "@bowline/runtime/unstable/store/PlanStore"
 import { Effect, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
+import { isExpired } from "./RecordedErrors.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
 import { abortIn, type How } from "./RecordedEnd.ts"
 import { isOf } from "./RecordedProviders.ts"
@@ -81,7 +82,7 @@ export class RecordedCallers {
       accepted.push(index)
       return Effect.suspend(() => inbox.accept(by, plan_id, entry(), undefined, given.get(index)))
     }
-    // Here the times of all waits are over at once. One that outlasted another one is settled as soon as it is opened; its call shows that in its turn.
+    // Here the times of all waits are over at once. So one that outlasted another one is settled as soon as it is opened; its call shows that in its turn.
     const sayAt = (opened: number, told: number) => {
       const since = Math.max(opened + 1, from)
       return told < to && outlasts(recording, frames.slice(since, told)) ? since : told
@@ -125,7 +126,7 @@ export class RecordedCallers {
           )
         )
       }
-      if (event === "approval.resolved" && data["note"] !== "expired") {
+      if (event === "approval.resolved" && !isExpired(data)) {
         const { decision, note } = data
         const decided = {
           decision: written<"approve" | "reject">(decision),
@@ -375,11 +376,11 @@ const isUrgent = (frames: ReadonlyArray<Frame>, index: number, to: number): bool
   return isLast && frames.slice(index, taken).every(({ event }) => ofSteering.has(event))
 }
 
-/** Whether the time of another wait was over in these frames, and the plan was not parked in them. Here the times of all waits are over at once: what settles such a wait is there as soon as it is opened, and its call shows that in its turn. */
+/** Whether the time of another wait was over in these frames, and the plan was not parked in them. */
 const outlasts = ({ calls }: PlanRecording, meanwhile: ReadonlyArray<Frame>): boolean => {
   const expired = calls.filter(({ error }) => error?.code === "wait_expired")
   const isEnd = ({ data, event }: Frame) =>
-    (event === "approval.resolved" && data["note"] === "expired") ||
+    (event === "approval.resolved" && isExpired(data)) ||
     (event === "task.finished" && expired.some(({ task_id }) => task_id === data["task_id"]))
   return meanwhile.some(isEnd) && meanwhile.every(({ event }) => event !== "parked")
 }

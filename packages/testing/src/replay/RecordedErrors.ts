@@ -27,6 +27,9 @@ export const providerError = (failure: Fields) =>
 export const peerError = (reason: Fields) =>
   new PeerErrors.PeerError({ reason: written(peerReason(reason) ?? new PeerErrors.Protocol({ message: "" })) })
 
+/** Whether an approval was resolved as its time was over. A caller may reject a call with the same note. */
+export const isExpired = ({ by, note }: Fields): boolean => by === "nobody" && note === "expired"
+
 /** Whether the time of a call was over before it was sent. */
 export const isUnsent = ({ error }: RecordedCall): boolean =>
   error?.message.endsWith("were over before the call could leave.") === true

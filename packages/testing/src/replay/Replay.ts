@@ -21,6 +21,7 @@ import { deletions, fileObstacle, storeFiles, unsureObstacle } from "./RecordedF
 import { toldTo } from "./RecordedFork.ts"
 import { graphOf, withoutAuth } from "./RecordedGraph.ts"
 import { deadlineOf } from "./RecordedProviders.ts"
+import { isExpired } from "./RecordedErrors.ts"
 import { seed, tasksOf } from "./RecordedSession.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
 import type { Segment } from "./RecordedTakeovers.ts"
@@ -264,8 +265,9 @@ const replayInWays = async (recording: PlanRecording): Promise<Replayed> => {
 const overAt = ({ came, expected }: Comparison, { from }: Segment): number => {
   const before = expected.slice(0, from)
   const { data, event } = expected.slice(from).find(({ event }) => event !== "task.artifact") ?? {}
-  const { error, note, task_id } = fieldsOf(data)
-  const isOver = event === "task.finished" ? fieldsOf(error)["code"] === "wait_expired" : note === "expired"
+  const told = fieldsOf(data)
+  const { error, task_id } = told
+  const isOver = event === "task.finished" ? fieldsOf(error)["code"] === "wait_expired" : isExpired(told)
   const asked = before.findLastIndex(({ data }) => fieldsOf(data)["task_id"] === task_id && "expires_at" in data)
   return isOver && asked >= 0 ? Date.parse(String(came[asked]?.data["expires_at"])) : 0
 }

@@ -131,11 +131,11 @@ const kinds: Readonly<Record<string, Kind>> = {
     says: (task_id) => ({ type: "result", task_id, content: "42" }),
     tools: [{ name: "yours", input_schema: { type: "object" } }]
   },
-  "is parked while it waits for an approval": {
+  "is parked while it waits for an approval, and rejected with the note of a wait that is over": {
     script: after(1, [callTool("look", { at: "far" })], [say("Seen.")]),
     asked: { question: "Look!", preferences: { approval: "always", on_disconnect: "continue" } },
     at: "parked",
-    says: (task_id) => ({ type: "decision", task_id, decision: "reject", note: "No" })
+    says: (task_id) => ({ type: "decision", task_id, decision: "reject", note: "expired" })
   },
   "has instructions and sampling of another protocol": {
     script: [[say("A bowline.")]],
