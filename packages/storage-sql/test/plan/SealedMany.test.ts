@@ -17,7 +17,7 @@ import { findLeft, readRows, writeSealed } from "../../src/plan/internal/SealPla
 import { onEmbedded, onPostgres } from "../stores.ts"
 import { fillDays } from "./fillDays.ts"
 
-const plans = 4_000
+const plans = 8_000
 const days = 29
 
 /** The replica of all plans, which lives, and their leases: 400 of them run. */
