@@ -33,8 +33,8 @@ const shareOf = (file: number, seeds: ReadonlyArray<number>): ReadonlyArray<numb
 const inARow = (first: number, count: number): ReadonlyArray<number> =>
   Array.from({ length: count }, (_, index) => first + index)
 
-/** The share of a file of the 60 seeds that are always the same. */
-export const fixed = (file: number) => runAll("fixed", shareOf(file, inARow(1, 60)))
+/** The share of a file of the 120 seeds that are always the same. */
+export const fixed = (file: number) => runAll("fixed", shareOf(file, inARow(1, 120)))
 
 /** Whether somebody looks for bugs with new seeds: that takes its time. */
 export const isSearch = process.env["BOWLINE_SEEDS"] !== undefined
