@@ -69,8 +69,11 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<
   })
 }
 
-/** Delays of retries are drawn. Here each is the least: so whatever was tried again there is in time here, too. */
-const least = { nextDoubleUnsafe: () => 0, nextIntUnsafe: () => 0 }
+/** Delays of retries are drawn. Here each is the least: so whatever was tried again there is in time here, too. Where the plan fails next, it is the greatest: a retry may have had no time left. */
+const delaysOf = (comparison: Comparison) => ({
+  nextDoubleUnsafe: () => (comparison.expected[comparison.came.length]?.event === "error" ? 1 : 0),
+  nextIntUnsafe: () => 0
+})
 
 /** Of a plan that was over before any process had begun it, no settings are on record: it needs none. */
 const neverBegun = ({ plan }: PlanRecording): Fields => ({
@@ -159,7 +162,7 @@ export const graphOf = (
     Layer.provideMerge(config),
     // Also for the fibers of plans.
     Layer.provideMerge(turnsOf(recording, comparison)),
-    Layer.provideMerge(Layer.succeed(Random.Random, least)),
+    Layer.provideMerge(Layer.succeed(Random.Random, delaysOf(comparison))),
     Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
       // An account is known by the place where it could be granted.

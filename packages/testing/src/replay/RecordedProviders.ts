@@ -100,6 +100,15 @@ const untilLate = ({ came, expected }: Comparison, end: number): Effect.Effect<v
     return wait > 0 ? Effect.sleep(wait) : Effect.void
   })
 
+/** Waits until as much time is left to the plan as it had when this came. */
+const asLateAs = ({ came, expected }: Comparison, { at }: RecordedFrame): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const end = deadlineOf(expected)
+    // Before the first step nobody was told it: the clock began when the plan began.
+    const wait = (deadlineOf(came) || end) - now - (end - Date.parse(at))
+    return wait > 0 ? Effect.sleep(wait) : Effect.void
+  })
+
 /** Whether a text has interrupted the step while the store was told that its answer is there, or that its attempt has failed. */
 const isSteered = ({ came, expected }: Comparison): boolean => {
   const next = expected.slice(came.length).find(({ event }) => !ofAnswer.has(event))
@@ -147,6 +156,7 @@ const poolOf = (
   providers: Providers["Service"],
   abort: number | undefined,
   next: () => RecordedAttempt | undefined,
+  inTime: Effect.Effect<void>,
   store: Available
 ): CredentialPool["Service"] => {
   let looks = 0
@@ -172,7 +182,10 @@ const poolOf = (
     pick: (wanted) =>
       Effect.suspend(() => {
         if (wanted.prefer !== undefined && isCutShort(recording, comparison)) return Effect.never
-        const chosen = Effect.map(store.beforeRead, () => choose(wanted))
+        const chosen = Effect.andThen(
+          inTime,
+          Effect.map(store.beforeRead, () => choose(wanted))
+        )
         if (!isRetracting(comparison, abort)) return chosen
         // What is retracted by now is stored first.
         const goesOn = Effect.suspend(() => (isRetracting(comparison, abort) ? chosen : Effect.never))
@@ -265,6 +278,15 @@ export const layer = (
     const isFinished = typeof last === "object" && last._tag === "Finished"
     return isFinished ? parts : Stream.concat(parts, Stream.never)
   }
+  /** The last attempt, which a timer ends when no time is left for another, begins as late as it did: pieces take no time here. */
+  const inTime = Effect.suspend(() => {
+    const [last, another] = left
+    if (!how.failsLate || last === undefined || another !== undefined) return Effect.void
+    const reason = String(fieldsOf(last.failure)["_tag"])
+    const own = expected.filter((frame) => frame.event !== "usage" && isOf(last, frame))
+    const since = own.at(reason === "attempt_timeout" ? 0 : -1)
+    return byTime.has(reason) && since !== undefined ? asLateAs(comparison, since) : Effect.void
+  })
   const ask = (asked: unknown) =>
     Stream.suspend(() => {
       // Another plan may follow in the session.
@@ -298,7 +320,9 @@ export const layer = (
   const blocked = recording.blocked.slice(segment.blocked.from, segment.blocked.to)
   const pool = Layer.effect(
     CredentialPool,
-    Effect.map(Providers, (providers) => poolOf(recording, blocked, comparison, providers, abort, () => left[0], store))
+    Effect.map(Providers, (providers) =>
+      poolOf(recording, blocked, comparison, providers, abort, () => left[0], inTime, store)
+    )
   )
   return Layer.provideMerge(pool, Providers.layer(adapters))
 }
