@@ -13,10 +13,10 @@ import { FileLinks } from "@bowline/runtime/unstable/file/FileLinks"
 import { StoresEach } from "@bowline/runtime/unstable/stream/Journal"
 import { Duration, Effect, Layer, Random } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import type { How } from "./RecordedEnd.ts"
+import { abortIn, type How } from "./RecordedEnd.ts"
 import * as RecordedProviders from "./RecordedProviders.ts"
 import type { ReplayedPlan } from "./RecordedStore.ts"
-import { callsIn, ownMessages } from "./RecordedTakeovers.ts"
+import { callsIn, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import * as RecordedWorld from "./RecordedWorld.ts"
 import { type Fields, fieldsOf, listOf, type PlanRecording, written } from "./RecordFile.ts"
 
@@ -43,8 +43,16 @@ const askedAbout = ({ frames }: PlanRecording, why: string) =>
   )
 
 /** Gives calls side by side the order in which they started: what each of them waited for there, nobody waits for here. */
-const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<never> => {
+const turnsOf = (recording: PlanRecording, comparison: Comparison, how: How, segment: Segment): Layer.Layer<never> => {
   const calls = callsIn(ownMessages(recording))
+  const abort = abortIn(recording, comparison, how, segment) ?? 0
+  const last = comparison.expected.slice(0, abort).findLast(({ event }) => event !== "inbox.accepted")
+  /** The call behind whose end the plan was aborted, before it did anything else: its process may have been gone. */
+  const lastCall = last?.event === "task.finished" ? fieldsOf(last.data)["task_id"] : undefined
+  const isLast = (call: string) =>
+    lastCall !== undefined &&
+    comparison.recordedIdOf(call) === lastCall &&
+    comparison.attempts >= recording.attempts.length
   return Layer.succeed(CallTurns, {
     expect: (step) => {
       for (const task_id of step) {
@@ -53,7 +61,8 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison): Layer.Layer<
         if (recorded !== undefined) comparison.know(recorded, task_id)
       }
     },
-    within: (call, make) => Effect.provideService(make, CurrentCall, call),
+    within: (call, make) =>
+      Effect.tap(Effect.provideService(make, CurrentCall, call), () => (isLast(call) ? Effect.never : Effect.void)),
     await: (call) =>
       Effect.suspend(() => {
         const recorded = comparison.recordedIdOf(call)
@@ -161,7 +170,7 @@ export const graphOf = (
     Layer.provideMerge(RecordedProviders.layer(recording, comparison, how, segment, replayed)),
     Layer.provideMerge(config),
     // Also for the fibers of plans.
-    Layer.provideMerge(turnsOf(recording, comparison)),
+    Layer.provideMerge(turnsOf(recording, comparison, how, segment)),
     Layer.provideMerge(Layer.succeed(Random.Random, delaysOf(comparison))),
     Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
