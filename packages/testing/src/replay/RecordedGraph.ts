@@ -78,9 +78,9 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison, how: How, seg
   })
 }
 
-/** Delays of retries are drawn. Here each is the least: so whatever was tried again there is in time here, too. Where the plan fails next, it is the greatest: a retry may have had no time left. */
-const delaysOf = (comparison: Comparison) => ({
-  nextDoubleUnsafe: () => (comparison.expected[comparison.came.length]?.event === "error" ? 1 : 0),
+/** Delays of retries are drawn. Here each is the least: so whatever was tried again there is in time here, too. Where the plan has given up, it is the greatest: a retry may have had no time left. */
+const delaysOf = (recording: PlanRecording, comparison: Comparison) => ({
+  nextDoubleUnsafe: () => (RecordedProviders.hasGivenUp(recording, comparison) ? 1 : 0),
   nextIntUnsafe: () => 0
 })
 
@@ -171,7 +171,7 @@ export const graphOf = (
     Layer.provideMerge(config),
     // Also for the fibers of plans.
     Layer.provideMerge(turnsOf(recording, comparison, how, segment)),
-    Layer.provideMerge(Layer.succeed(Random.Random, delaysOf(comparison))),
+    Layer.provideMerge(Layer.succeed(Random.Random, delaysOf(recording, comparison))),
     Layer.provideMerge(Layer.succeed(StoresEach, comparison.segments.length > 1)),
     Layer.provide([
       // An account is known by the place where it could be granted.

@@ -109,6 +109,15 @@ const asLateAs = ({ came, expected }: Comparison, { at }: RecordedFrame): Effect
     return wait > 0 ? Effect.sleep(wait) : Effect.void
   })
 
+/** Whether nothing was tried again behind the attempt that has begun last: the plan fails next, or begins its step without a summary. */
+export const hasGivenUp = ({ attempts }: PlanRecording, { attempts: begun, came, expected }: Comparison): boolean => {
+  const next = expected[came.length]?.event
+  const another = attempts[begun]
+  // Of a retry at a summary no frame tells.
+  const goesOn = another?.step === 0 && another.attempt > 1
+  return next === "error" || (next === "step" && !goesOn)
+}
+
 /** Whether a text has interrupted the step while the store was told that its answer is there, or that its attempt has failed. */
 const isSteered = ({ came, expected }: Comparison): boolean => {
   const next = expected.slice(came.length).find(({ event }) => !ofAnswer.has(event))
