@@ -115,7 +115,7 @@ export const hasGivenUp = ({ attempts }: PlanRecording, { attempts: begun, came,
   const another = attempts[begun]
   // Of a retry at a summary no frame tells.
   const goesOn = another?.step === 0 && another.attempt > 1
-  return next === "error" || (next === "step" && !goesOn)
+  return !goesOn && (next === "error" || next === "step")
 }
 
 /** Whether a text has interrupted the step while the store was told that its answer is there, or that its attempt has failed. */
@@ -278,7 +278,7 @@ export const layer = (
     const parts = pieces.reduce((all, next) => Stream.concat(all, next), Stream.empty as Stream.Stream<ProviderPart>)
     const failure = attempt.failure === undefined ? undefined : fieldsOf(attempt.failure)
     if (failure !== undefined && !byTime.has(String(failure["_tag"]))) {
-      const wait = attempt.step > 0 ? comparison.before(end) : Effect.void
+      const wait = attempt.step > 0 ? comparison.before(end) : untilGivenUp
       const isLast = how.failsLate && expected[end]?.event === "error"
       const late = isLast ? Effect.andThen(wait, untilLate(comparison, end)) : wait
       return Stream.concat(parts, Stream.fromEffect(Effect.andThen(late, Effect.fail(providerError(failure)))))
@@ -287,6 +287,12 @@ export const layer = (
     const isFinished = typeof last === "object" && last._tag === "Finished"
     return isFinished ? parts : Stream.concat(parts, Stream.never)
   }
+  /** A summary that was given up leaves to the plan as much time as it did: attempts take no time here. */
+  const untilGivenUp = Effect.suspend(() => {
+    const next = expected[comparison.came.length]
+    const isStep = next?.event === "step" && hasGivenUp(recording, comparison)
+    return isStep && Date.parse(next.at) < deadlineOf(expected) ? asLateAs(comparison, next) : Effect.void
+  })
   /** The last attempt, which a timer ends when no time is left for another, begins as late as it did: pieces take no time here. */
   const inTime = Effect.suspend(() => {
     const [last, another] = left

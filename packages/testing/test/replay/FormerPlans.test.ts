@@ -4,6 +4,7 @@ import { connect } from "node:net"
 import { join } from "node:path"
 import { brotliDecompressSync } from "node:zlib"
 import { type PlanRecording, read, replay } from "../../src/replay/Replay.ts"
+import { fieldsOf } from "../../src/replay/RecordFile.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const folder = new URL("former/", import.meta.url)
@@ -104,6 +105,25 @@ describe("a plan on record", () => {
       assert.deepInclude(replayed, { _tag: "Different", what: "outside" })
       assert.include(JSON.stringify(replayed), "net.connect")
     }
+  })
+
+  it("begins its step without a summary when the attempts at that have taken too long", async () => {
+    const [recording] = read(Buffer.from((await simulate({ seed: 86_517 })).records()[2] ?? ""))
+    assert(recording?.preferences !== undefined)
+    const { plan, preferences } = recording
+    const by = 5_000
+    const later = (at: unknown) => new Date(Date.parse(String(at)) + by).toISOString()
+    const step = recording.frames.findIndex(({ event }) => event === "step")
+    const frames = recording.frames.map((frame, index) => ({
+      ...frame,
+      at: index < step ? frame.at : later(frame.at),
+      data: frame.event === "plan" ? { ...fieldsOf(frame.data), deadline_at: later(plan.deadline_at) } : frame.data
+    }))
+    const timed = { ...preferences, timeout_ms: preferences.timeout_ms + by }
+    const request = { ...fieldsOf(plan.request), preferences: timed }
+    assert.deepStrictEqual(await replay({ ...recording, frames, preferences: timed, plan: { ...plan, request } }), {
+      _tag: "Same"
+    })
   })
 
   it(
