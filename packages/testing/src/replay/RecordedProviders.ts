@@ -92,22 +92,17 @@ export const deadlineOf = (frames: ReadonlyArray<{ readonly data: unknown }>): n
       .map((at) => (typeof at === "string" ? Date.parse(at) : 0))
   )
 
-/** Waits until no time is left to the plan for another attempt, if there was little. */
-const untilLate = ({ came, expected }: Comparison, end: number): Effect.Effect<void> =>
+/** Waits until only so much time is left to the plan, in milliseconds. */
+const untilLeft = ({ came, expected }: Comparison, left: number): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const left = deadlineOf(expected.slice(0, end)) - Date.parse(expected[end]?.at ?? "")
-    const wait = deadlineOf(came) - now - Math.min(left, 2)
+    // Before the first step nobody was told its deadline: the clock began when the plan began.
+    const wait = (deadlineOf(came) || deadlineOf(expected)) - now - left
     return wait > 0 ? Effect.sleep(wait) : Effect.void
   })
 
-/** Waits until as much time is left to the plan as it had when this came. */
-const asLateAs = ({ came, expected }: Comparison, { at }: RecordedFrame): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const end = deadlineOf(expected)
-    // Before the first step nobody was told it: the clock began when the plan began.
-    const wait = (deadlineOf(came) || end) - now - (end - Date.parse(at))
-    return wait > 0 ? Effect.sleep(wait) : Effect.void
-  })
+/** How much time was left to the plan when this came. */
+const leftAt = (frames: ReadonlyArray<RecordedFrame>, frame: RecordedFrame | undefined): number =>
+  deadlineOf(frames) - Date.parse(frame?.at ?? "")
 
 /** Whether nothing was tried again behind the attempt that has begun last: the plan fails next, or begins its step without a summary. */
 export const hasGivenUp = ({ attempts }: PlanRecording, { attempts: begun, came, expected }: Comparison): boolean => {
@@ -280,7 +275,9 @@ export const layer = (
     if (failure !== undefined && !byTime.has(String(failure["_tag"]))) {
       const wait = attempt.step > 0 ? comparison.before(end) : untilGivenUp
       const isLast = how.failsLate && expected[end]?.event === "error"
-      const late = isLast ? Effect.andThen(wait, untilLate(comparison, end)) : wait
+      const late = isLast
+        ? Effect.andThen(wait, untilLeft(comparison, Math.min(leftAt(expected.slice(0, end), expected[end]), 2)))
+        : wait
       return Stream.concat(parts, Stream.fromEffect(Effect.andThen(late, Effect.fail(providerError(failure)))))
     }
     const last = given.at(-1)
@@ -291,7 +288,8 @@ export const layer = (
   const untilGivenUp = Effect.suspend(() => {
     const next = expected[comparison.came.length]
     const isStep = next?.event === "step" && hasGivenUp(recording, comparison)
-    return isStep && Date.parse(next.at) < deadlineOf(expected) ? asLateAs(comparison, next) : Effect.void
+    const then = leftAt(expected, next)
+    return isStep && then > 0 ? untilLeft(comparison, then) : Effect.void
   })
   /** The last attempt, which a timer ends when no time is left for another, begins as late as it did: pieces take no time here. */
   const inTime = Effect.suspend(() => {
@@ -300,7 +298,7 @@ export const layer = (
     const reason = String(fieldsOf(last.failure)["_tag"])
     const own = expected.filter((frame) => frame.event !== "usage" && isOf(last, frame))
     const since = own.at(reason === "attempt_timeout" ? 0 : -1)
-    return byTime.has(reason) && since !== undefined ? asLateAs(comparison, since) : Effect.void
+    return byTime.has(reason) && since !== undefined ? untilLeft(comparison, leftAt(expected, since)) : Effect.void
   })
   const ask = (asked: unknown) =>
     Stream.suspend(() => {
