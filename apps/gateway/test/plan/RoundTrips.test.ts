@@ -33,7 +33,9 @@ const ofReplicas = [
   "expires_at <=",
   "to_regclass('sealed')",
   "stored as (",
-  "state = 'waiting'"
+  "state = 'waiting'",
+  "p.inbox_count as count",
+  "from push_targets"
 ]
 
 const nameOf = (statement: string): ReadonlyArray<string> => {
