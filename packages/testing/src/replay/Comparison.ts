@@ -117,6 +117,9 @@ const inOrder = (frames: ReadonlyArray<RecordedFrame>): ReadonlyArray<RecordedFr
   return ordered
 }
 
+/** With which a step begins. One that another process has begun goes on with a retraction, or with its next attempt. */
+const ofStep = new Set(["step", "text.retract", "retry"])
+
 /** Compares the frames of a run, one after the other, with the recorded ones, and says how far it has come. */
 export class Comparison {
   readonly expected: ReadonlyArray<RecordedFrame>
@@ -143,6 +146,12 @@ export class Comparison {
     const frames = recording.frames.filter(isComparable)
     this.segments = segmentsOf(recording)
     this.expected = this.segments.flatMap(({ from, to }) => inOrder(frames.slice(from, to)))
+  }
+
+  /** Behind what has come, the place of the frame with which the next step begins in this process, or goes on with another attempt: the planner looks for other tools in front of it. */
+  get nextStep(): number {
+    const next = this.expected.findIndex(({ event }, index) => index >= this.came.length && ofStep.has(event))
+    return Math.min(next < 0 ? this.expected.length : next, this.to)
   }
 
   get isOver(): boolean {

@@ -342,10 +342,9 @@ export class ReplayedPlan {
 
   /** The digests of tools of which readers are told next that their caller knew others. */
   #changed(): ReadonlySet<unknown> {
-    const { came, expected } = this.#comparison
-    const next = expected.findIndex(({ event }, index) => index >= came.length && event === "step")
+    const { came, expected, nextStep } = this.#comparison
     const notices = expected
-      .slice(came.length, next < 0 ? undefined : next)
+      .slice(came.length, nextStep)
       .map(({ data }) => fieldsOf(data))
       .filter(({ code }) => code === "description_changed")
     return new Set(notices.flatMap(({ data }) => listOf(fieldsOf(data)["tools"]).map(({ digest }) => digest)))
@@ -387,8 +386,13 @@ export class ReplayedPlan {
             ...inboxes,
             isRemembered,
             meetTools: (owner, digests, now) =>
-              Effect.map(Effect.andThen(this.beforeRead, inboxes.meetTools(owner, digests, now)), (known) => {
+              Effect.gen({ self: this }, function* () {
+                yield* this.beforeRead
                 const [changed, asks] = [this.#changed(), this.#asksAboutChange]
+                // The next process finds the other one, too, unless somebody approves a call meanwhile.
+                const others = Array.from(digests).filter(([, digest]) => changed.has(digest))
+                yield* inboxes.meetTools(owner, new Map(others.map(([tool]) => [tool, "another"])), now)
+                const known = yield* inboxes.meetTools(owner, digests, now)
                 const own = Array.from(known, ([tool, digest]) => {
                   // Other plans of its caller have met it meanwhile.
                   const told = asks ? digest : (digests.get(tool) ?? digest)

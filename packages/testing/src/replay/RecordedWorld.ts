@@ -15,7 +15,15 @@ import { isEnding } from "./RecordedEnd.ts"
 import { isUnsent, peerError, peerReason } from "./RecordedErrors.ts"
 import { fileOf, referencesOf, withFiles } from "./RecordedFiles.ts"
 import { isComparable, type Segment } from "./RecordedTakeovers.ts"
-import { type Fields, fieldsOf, parsed, type PlanRecording, type RecordedCall, written } from "./RecordFile.ts"
+import {
+  type Fields,
+  fieldsOf,
+  parsed,
+  type PlanRecording,
+  type RecordedCall,
+  type RecordedFrame,
+  written
+} from "./RecordFile.ts"
 
 /** The call for which a fiber asks, by its id in this run. */
 export const CurrentCall = Context.Reference<string | undefined>("@bowline/testing/replay/CurrentCall", {
@@ -181,7 +189,7 @@ const errorOf = ({ error }: RecordedCall) => {
 }
 
 /** What an agent or a server tells, by `card` or `server` and its name, one time after the other. */
-const toldBy = ({ frames, sources, texts }: PlanRecording, { came, expected, to }: Comparison, name: string) => {
+const toldBy = ({ frames, sources, texts }: PlanRecording, { came, nextStep, to }: Comparison, name: string) => {
   const told = sources.flatMap(({ place, sources: { [name]: source } }) => {
     if (source === undefined) return []
     const what = fieldsOf("told" in source ? source.told : JSON.parse(texts.get(source.digest) ?? "{}"))
@@ -191,9 +199,7 @@ const toldBy = ({ frames, sources, texts }: PlanRecording, { came, expected, to 
   /** What it has told stands in front of the step that has asked it, and of what the next process does. */
   const isNext = (index: number) => {
     const { place = Infinity } = told[index] ?? {}
-    return (
-      place >= came.length && place < to && expected.slice(came.length, place).every(({ event }) => event !== "step")
-    )
+    return place >= came.length && place < to && place <= nextStep
   }
   return { told, now: next < 0 ? told.length - 1 : next, isNext }
 }
@@ -305,15 +311,21 @@ const isOfServer = ({ agent, kind, task_id }: Fields, name: string): boolean =>
   kind === "account" && task_id === null && agent === name
 
 /** Why a server that has changed its tools could not list them again in front of the next step, as readers were told. */
-const unlistedNext = ({ came, expected, to }: Comparison, name: string): PeerError | undefined => {
-  const next = expected.slice(came.length, to)
-  const step = next.findIndex(({ event }) => event === "step")
-  const notices = next.slice(0, step < 0 ? undefined : step).map(({ data }) => fieldsOf(data))
+const unlistedNext = ({ came, expected, nextStep }: Comparison, name: string): PeerError | undefined => {
+  const notices = expected.slice(came.length, nextStep).map(({ data }) => fieldsOf(data))
   const told = notices.find(({ code, data }) => code === "mcp_unreachable" && fieldsOf(data)["server"] === name)
   const intro = `The MCP server ${name} cannot be reached. `
   return (
     told && peerError({ _tag: fieldsOf(told["data"])["reason"], message: textIn(told, "message").slice(intro.length) })
   )
+}
+
+/** Waits until the plan has heard what was said while a server listed its tools again: in front of the notice of that. */
+const untilHeard = (comparison: Comparison): Effect.Effect<void> => {
+  const { came, expected } = comparison
+  const isMeanwhile = ({ event }: RecordedFrame) => event === "inbox.accepted" || event.startsWith("task.")
+  const next = expected.findIndex((frame, index) => index >= came.length && !isMeanwhile(frame))
+  return expected[next]?.event === "notice" ? comparison.before(next) : Effect.void
 }
 
 /** A connection to a server that has told this. */
@@ -326,6 +338,7 @@ export const connectionOf = (
   const asked = toldBy(recording, comparison, `server ${name}`)
   let shown = asked.now
   let unlisted: PeerError | undefined
+  let heard = Effect.void
   const told = asked.told[shown]?.what
   const wait = comparison.expected.findIndex(
     ({ data, event }, index) =>
@@ -340,11 +353,15 @@ export const connectionOf = (
   return Effect.succeed({
     description: typeof told["description"] === "string" ? told["description"] : null,
     tools: Effect.suspend(() =>
-      unlisted === undefined
-        ? Effect.succeed(written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? []))
-        : Effect.fail(unlisted)
+      Effect.andThen(
+        heard,
+        unlisted === undefined
+          ? Effect.succeed(written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? []))
+          : Effect.fail(unlisted)
+      )
     ),
     hasChanged: Effect.sync(() => {
+      heard = untilHeard(comparison)
       unlisted = unlistedNext(comparison, name)
       if (unlisted !== undefined) return true
       const { isNext } = toldBy(recording, comparison, `server ${name}`)
