@@ -1,5 +1,5 @@
 import { truncate } from "../tool/Envelope.ts"
-import type { CountTokens } from "./TokenEstimate.ts"
+import { type CountTokens, uuid } from "./TokenEstimate.ts"
 
 /** The largest size that each may have so that all of them fit into `room`; `Infinity` if they fit as they are. */
 export const fairShare = (sizes: ReadonlyArray<number>, room: number): number => {
@@ -15,13 +15,33 @@ export const fairShare = (sizes: ReadonlyArray<number>, room: number): number =>
 /** Characters of the mark for an omission, with a word on each side. */
 const least = 40
 
-/** Cuts the middle out of a text that has more than so many tokens. At least 40 characters stay. */
+/** Characters of an id. */
+const idLength = 36
+
+/** Where the id begins and ends that a cut at this place would leave half of; the place itself if there is none. */
+const around = (text: string, at: number): readonly [start: number, end: number] => {
+  const from = Math.max(0, at - idLength + 1)
+  const [{ index } = { index: at - from }] = text.slice(from, at + idLength - 1).matchAll(uuid)
+  return index < at - from ? [from + index, from + index + idLength] : [at, at]
+}
+
+/** Cuts the middle out of a text, with the ids of which a half would stay: nobody could use that, and ids are drawn anew when a plan is replayed. */
+const cut = (text: string, limit: number): string => {
+  const short = truncate(text, limit).text
+  const half = Math.floor(limit / 2)
+  const [start] = around(text, half)
+  const [, end] = around(text, text.length - half)
+  const tail = text.length - end
+  return `${short.slice(0, start)}${short.slice(half, short.length - half)}${short.slice(short.length - tail)}`
+}
+
+/** Cuts the middle out of a text that has more than so many tokens. At least 40 characters stay, but for the halves of ids. */
 export const toTokens = (count: CountTokens, text: string, tokens: number): string => {
   let short = text
   let limit = text.length
   for (let weight = count(text); weight > tokens && limit > least; weight = count(short)) {
     limit = Math.max(least, Math.floor(limit * Math.min(0.9, tokens / weight)))
-    short = truncate(text, limit).text
+    short = cut(text, limit)
   }
   return short
 }

@@ -28,7 +28,7 @@ const runTokens = 0.75
 const isEncoded = (found: string): boolean => new Set(found.slice(0, 256)).size > 24
 
 /** Ids of calls, plans and delimiters are drawn anew when a plan is replayed: each counts as most do, so that the plan is cut where it was. */
-const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
+export const uuid = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g
 const uuidTokens = 23
 
 /** Of a longer text only so many pieces are counted, and stand for all of it: counting blocks the event loop. */

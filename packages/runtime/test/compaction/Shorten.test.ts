@@ -36,4 +36,13 @@ describe("toTokens", () => {
     const short = toTokens(count, `first ${"middle ".repeat(1_000)}last`, 50)
     assert.match(short, /^first .*\n\[… \d+ characters left out …\]\n.* ?last$/su)
   })
+
+  it("leaves no half of an id, so that the same is left whatever the ids are", () => {
+    const ids = ["0a1b2c3d-4e5f-4607-8899-aabbccddeeff", "f9e8d7c6-b5a4-4938-a716-050403020100"]
+    for (let tokens = 25; tokens < 75; tokens++) {
+      const [one, other] = ids.map((id) => toTokens(count, `It is ${id}. `.repeat(100), tokens).replaceAll(id, "#"))
+      assert.strictEqual(one, other)
+      assert.match(one ?? "", /^It is #\. .*\n\[… \d+ characters left out …\]\n.*It is #\. $/su)
+    }
+  })
 })
