@@ -11,6 +11,17 @@ export const isEnding = ({ data, event }: RecordedFrame): boolean =>
   // Only then it is woken.
   (event === "woken" && fieldsOf(data)["because"] === "abort")
 
+/** The place of the frame whose write failed until the plan did, if its store was away: the last one in front of the end, unless a long answer went on until too much of it waited to be stored. */
+export const unstoredFrom = ({ attempts }: PlanRecording, { expected }: Pick<Comparison, "expected">): number => {
+  const last = expected.findLastIndex((frame) => !isEnding(frame))
+  const { at, event = "" } = expected[last] ?? {}
+  const { failure, parts = [] } = attempts.at(-1) ?? {}
+  const isCut = failure === undefined && parts.every((part) => typeof part === "number" || part._tag !== "Finished")
+  if (!isCut || !event.endsWith(".delta")) return last
+  const before = expected.findLastIndex((frame, index) => index < last && (frame.at !== at || frame.event !== event))
+  return before < last - 1 ? before : last
+}
+
 /** What the record does not tell, and a plan can depend on: it is the same if it is so in one of the ways. */
 export interface How {
   /** A deadline has passed while nothing else happened: nobody has to abort the plan. */

@@ -5,7 +5,7 @@ import { Providers } from "@bowline/runtime/provider/Providers"
 import { CredentialPool, type Picked } from "@bowline/runtime/asking/CredentialPool"
 import { Clock, Effect, Layer, Stream, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import { abortIn, type How } from "./RecordedEnd.ts"
+import { abortIn, type How, unstoredFrom } from "./RecordedEnd.ts"
 import { providerError } from "./RecordedErrors.ts"
 import { ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import { fieldsOf, type PlanRecording, type RecordedAttempt, type RecordedFrame, written } from "./RecordFile.ts"
@@ -125,6 +125,8 @@ const isSteered = ({ came, expected }: Comparison): boolean => {
 interface Available {
   /** Fails while the store is away. */
   readonly beforeRead: Effect.Effect<void, StorageError>
+  /** Waits until it is away. */
+  readonly away: Effect.Effect<void>
 }
 
 /** Whether a text interrupted the step before its next attempt began. */
@@ -227,6 +229,7 @@ export const layer = (
   const left = [...attemptsOf(recording, comparison, segment)]
   comparison.attempts = segment.attempts.from
   const { expected } = comparison
+  const unstored = recording.plan.error?.code === "storage" ? unstoredFrom(recording, comparison) : Infinity
   const stream = (attempt: RecordedAttempt): Stream.Stream<ProviderPart, ProviderErrors.ProviderError> => {
     const own = expected.flatMap((frame, index) => (deltas.has(frame.event) && isOf(attempt, frame) ? [index] : []))
     const announced = expected.findIndex(
@@ -262,7 +265,7 @@ export const layer = (
       const indexes = own.slice(shown, (shown += part))
       return Stream.fromIterable(indexes).pipe(
         Stream.mapEffect((index) =>
-          Effect.map(comparison.before(index), (): ProviderPart => {
+          Effect.map(index > unstored ? store.away : comparison.before(index), (): ProviderPart => {
             const frame = expected[index]
             const delta = written<string>(fieldsOf(frame?.data)["delta"])
             return { _tag: frame?.event === "reasoning.delta" ? "ReasoningDelta" : "TextDelta", delta }

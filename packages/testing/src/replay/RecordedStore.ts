@@ -12,7 +12,7 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Deferred, Effect, Layer, Option } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { RecordedCallers } from "./RecordedCallers.ts"
-import { isEnding } from "./RecordedEnd.ts"
+import { unstoredFrom } from "./RecordedEnd.ts"
 import { isUnsent } from "./RecordedErrors.ts"
 import { refusing } from "./RecordedFiles.ts"
 import { forkedFrom } from "./RecordedFork.ts"
@@ -50,6 +50,7 @@ export class ReplayedPlan {
   #messages = 0
   /** In milliseconds of the clock: until then the store is away. */
   #awayUntil: number | undefined
+  readonly #away = Deferred.makeUnsafe<void>()
   #segment: Segment
   #left = Deferred.makeUnsafe<void>()
   /** Whether the next process may take the plan over. */
@@ -101,6 +102,11 @@ export class ReplayedPlan {
     return this.#failIfAway(events.filter(isComparable).reduce((sum, row) => sum + row.count, 0))
   }
 
+  /** Waits until the store is away. */
+  get away(): Effect.Effect<void> {
+    return Deferred.await(this.#away)
+  }
+
   /** The same in front of a read of the planner. What the planner has written before is stored first. */
   get beforeRead(): Effect.Effect<void, StorageError> {
     if (this.#recording.plan.error?.code !== "storage") return Effect.void
@@ -112,15 +118,16 @@ export class ReplayedPlan {
 
   /** `count` frames are about to be stored. */
   #failIfAway(count: number, isRead = false): Effect.Effect<void, StorageError> {
-    const { attempts, came, expected } = this.#comparison
+    if (this.#recording.plan.error?.code !== "storage") return Effect.void
+    const { attempts, came } = this.#comparison
     // It was there until the last attempt had begun.
     const isBehind =
-      came.length + count > expected.findLastIndex((frame) => !isEnding(frame)) &&
+      came.length + count > unstoredFrom(this.#recording, this.#comparison) &&
       attempts >= this.#recording.attempts.length
-    if (this.#recording.plan.error?.code !== "storage") return Effect.void
     if (this.#awayUntil === undefined && !isBehind) return Effect.void
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {
       this.#awayUntil ??= now + awayFor
+      Deferred.doneUnsafe(this.#away, Effect.void)
       // The writes are stored at last. It may be a later read for which the plan has failed.
       const isAway = isRead || now < this.#awayUntil
       const reason = new Unavailable({ cause: "It was away" })
