@@ -321,7 +321,9 @@ export class ReplayedPlan {
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
         // One that fails before that has only its end. It may wait for an account before.
-        const first = this.#recording.begins.length > 0 ? ["plan", "waiting", "error"] : ["plan"]
+        const { begins, plan } = this.#recording
+        const isOver = begins.length > 0 || plan.error?.code === "storage"
+        const first = isOver ? ["plan", "waiting", "error"] : ["plan"]
         const began = expected.findIndex(({ event }) => first.includes(event))
         const kept = this.#unlessAborted(store.keepText(digest, text))
         return Effect.andThen(began < 0 ? Effect.never : this.#comparison.before(began), kept)
