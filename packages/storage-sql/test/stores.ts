@@ -43,9 +43,15 @@ const leaseTime = Layer.effect(
 
 const stores = (isShared: boolean) => Layer.mergeAll(SqlStore.layerNoDeps({ sessionTtl, isShared }), leaseTime)
 
-/** The stores in a database of their own on the real server, with its client. */
+/** The stores in a database of their own on the real server, with its client. A clock of tests must not give up a connection that is being made. */
 export const onPostgres = stores(true).pipe(
-  Layer.provideMerge(Layer.unwrap(Effect.map(migratedDatabase, (url) => PgClient.layer({ url, maxConnections: 5 }))))
+  Layer.provideMerge(
+    Layer.unwrap(
+      Effect.map(migratedDatabase, (url) =>
+        PgClient.layer({ url, maxConnections: 5, connectTimeout: Duration.infinity })
+      )
+    )
+  )
 )
 
 /** The stores in an embedded database of their own, with its client. */

@@ -48,12 +48,15 @@ for each row when (${when}) execute function hold()`)
   return { release: run("select pg_advisory_unlock(7)") }
 })
 
-/** Waits, on the real clock, until so many statements wait for a lock. */
+/**
+ * Waits, on the real clock, until so many statements wait for a lock. The activity would still name one that has just got the lock it
+ * waited for, as when a trigger is created beside it.
+ */
 const untilBlocked = (statements: number) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql<{ readonly pid: number }>`
-select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+select pid from pg_locks join pg_stat_activity using (pid) where datname = current_database() and not granted`
   ).pipe(
     Effect.repeat({ until: (blocked) => blocked.length >= statements, schedule: Schedule.spaced("5 millis") }),
     TestClock.withLive
