@@ -44,17 +44,12 @@ const left: Partial<Record<Settlement.End["_tag"], "handed_over" | "parked">> = 
   Parked: "parked"
 }
 
-const measure = (
-  { inferences, given, progress }: PlanRun,
-  outcome: Outcome | undefined,
-  end: Settlement.End,
-  now: number
-): Effect.Effect<void> =>
+const measure = (run: PlanRun, outcome: Outcome | undefined, end: Settlement.End, now: number): Effect.Effect<void> =>
   PlanMetrics.planEnded(
     outcome ?? left[end._tag] ?? "lost",
     outcome === undefined || outcome.state === "completed" ? undefined : outcome.error,
-    now - given.createdAt,
-    { inferences, tools: progress.tool_calls }
+    run.age(now),
+    { inferences: run.inferences, tools: run.progress.tool_calls }
   )
 
 /** Waits for the session, and holds it until the scope of the plan closes. */

@@ -118,6 +118,11 @@ export class PlanRun {
     this.tasks.inherit(resumed.tasks, resumed.unanswered)
   }
 
+  /** For how many milliseconds the plan has been there, over all its processes: 0 if somebody has set the clock back since then. */
+  age(now: number): number {
+    return Math.max(now - this.given.createdAt, 0)
+  }
+
   /** The models that may still be asked, the one in use first. */
   get models(): ReadonlyArray<string> {
     return this.#models

@@ -51,8 +51,8 @@ type Shown = Extract<ProviderPart, { readonly _tag: "TextDelta" | "ReasoningDelt
 const isShown = (part: ProviderPart): part is Shown =>
   (part._tag === "TextDelta" || part._tag === "ReasoningDelta") && part.delta !== ""
 
-const measureFirstToken = ({ given: { createdAt } }: PlanRun): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) => PlanMetrics.timeToFirstToken.update((now - createdAt) / 1_000, {}))
+const measureFirstToken = (run: PlanRun): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => PlanMetrics.timeToFirstToken.update(run.age(now) / 1_000, {}))
 
 /** Shows the attempts of a step to the plan's readers, and keeps in the step's state what the plan's end has to know. */
 export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"]): Listener => {

@@ -238,14 +238,13 @@ export class StepLoop {
 
   #final(stop_reason: Final["stop_reason"], text: string): Effect.Effect<Final> {
     const { steps, tool_calls, usage } = this.#run.progress
-    const { createdAt } = this.#run.given
     return Effect.map(Clock.currentTimeMillis, (now) => ({
       stop_reason,
       text,
       usage,
       steps,
       tool_calls,
-      duration_ms: now - createdAt
+      duration_ms: this.#run.age(now)
     }))
   }
 

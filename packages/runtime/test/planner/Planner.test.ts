@@ -226,4 +226,16 @@ describe("Planner", () => {
       assert.strictEqual(single(events, "final").text.length, 5_000)
     }).pipe(Effect.provide(layer({ script: [Array.from({ length: 5_000 }, () => say("x"))] })), Effect.scoped)
   )
+
+  it.effect("never says that it has taken less than no time, also when somebody has set the clock back", () => {
+    const call = () =>
+      Effect.as(TestClock.setTime(0), { state: "completed", content: "hi", verified: "unknown" } as const)
+    return Effect.gen(function* () {
+      yield* TestClock.setTime(60_000)
+      const { frames } = yield* post({ question: "?", agents: [bob] })
+      const events = yield* readAll(frames)
+      assert.strictEqual(single(events, "task.finished").duration_ms, 0)
+      assert.strictEqual(single(events, "final").duration_ms, 0)
+    }).pipe(Effect.provide(layer({ script: [askBob, [say("ok")]], peers: { call } })), Effect.scoped)
+  })
 })
