@@ -1,15 +1,19 @@
+import { waitOf } from "@bowline/runtime/unstable/http/Exchange"
 import type { ClaimedTarget } from "@bowline/runtime/unstable/store/PushStore"
-import { Data, Effect, Stream } from "effect"
+import { Data, Duration, Effect, Option, Stream } from "effect"
 import { HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 
 /** How long a receiver may take for one notification. */
 const timeout = "10 seconds"
 
-/** The receiver did not take the notification. Without a `status` there was no answer. */
+/** The receiver did not take the notification, and wants to be left alone for `waitInMs`. Without a `status` there was no answer. */
 export class NotTaken extends Data.TaggedError("NotTaken")<{
   readonly reason: string
-  readonly status: number | undefined
+  readonly status: number | null
+  readonly waitInMs: number
 }> {}
+
+const unanswered = (reason: string) => new NotTaken({ reason, status: null, waitInMs: 0 })
 
 /** The receiver wants no more notifications. */
 export class Gone extends Data.TaggedError("Gone") {}
@@ -29,20 +33,20 @@ export const post = Effect.fnUntraced(function* (
     HttpClientRequest.setBody(HttpBody.text(body, headers["content-type"])),
     HttpClientRequest.setHeaders(headers)
   )
-  const status = yield* client.execute(request).pipe(
-    Effect.flatMap(({ status, stream }) => Effect.as(discard(stream), status)),
-    Effect.mapError(({ reason }) => {
-      const said = reason.cause instanceof Error ? reason.cause.message : reason._tag
-      return new NotTaken({ reason: said, status: undefined })
-    }),
-    Effect.timeoutOrElse({
-      duration: timeout,
-      orElse: () => Effect.fail(new NotTaken({ reason: "no answer within 10 s", status: undefined }))
-    })
+  const { status, wait } = yield* client.execute(request).pipe(
+    Effect.flatMap((response) =>
+      Effect.map(Effect.andThen(discard(response.stream), waitOf(response)), (wait) => ({
+        status: response.status,
+        wait
+      }))
+    ),
+    Effect.mapError(({ reason }) => unanswered(reason.cause instanceof Error ? reason.cause.message : reason._tag)),
+    Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(unanswered("no answer within 10 s")) })
   )
   if (status >= 200 && status < 300) return status
   if (status === 410) return yield* new Gone()
-  return yield* new NotTaken({ reason: `the receiver answered ${status}`, status })
+  const waitInMs = Option.match(wait, { onNone: () => 0, onSome: Duration.toMillis })
+  return yield* new NotTaken({ reason: `the receiver answered ${status}`, status, waitInMs })
 })
 
 /** Says that a notification will not arrive. A URL may hold a secret: only its host is shown. */

@@ -87,7 +87,7 @@ export const makeNotify = Effect.fnUntraced(function* (configured: (url: string)
   const attempt = Effect.fnUntraced(function* (claimed: ClaimedTarget, next: DueDelivery) {
     const signing = yield* signingOf(claimed)
     const now = yield* Clock.currentTimeMillis
-    if (Result.isFailure(signing)) return { reason: signing.failure, status: null, isHopeless: true, now }
+    if (Result.isFailure(signing)) return { reason: signing.failure, status: null, waitInMs: 0, isHopeless: true, now }
     const plan = yield* plans.get(claimed.owner, claimed.task_id)
     const body = JSON.stringify(bodyOf(plan, next, claimed.target.webhook?.has_final ?? false))
     const timestamp = String(Math.floor(now / 1_000))
@@ -101,7 +101,8 @@ export const makeNotify = Effect.fnUntraced(function* (configured: (url: string)
     }).pipe(
       Effect.map((status) => ({ status, now })),
       Effect.catchTags({
-        NotTaken: ({ reason, status = null }) => Effect.succeed({ reason, status, isHopeless: false, now }),
+        NotTaken: ({ reason, status, waitInMs }) =>
+          Effect.succeed({ reason, status, waitInMs, isHopeless: false, now }),
         Gone: () => Effect.succeed({ status: 410, now })
       })
     )
@@ -127,7 +128,8 @@ export const makeNotify = Effect.fnUntraced(function* (configured: (url: string)
     }
     yield* deliveries.update(1, { result: "failed" })
     const jitter = yield* Random.nextBetween(0.8, 1)
-    const retryInMs = Math.min(firstWait * 2 ** Math.min(tries, 20), longestWait) * jitter
+    const ours = Math.min(firstWait * 2 ** Math.min(tries, 20), longestWait) * jitter
+    const retryInMs = Math.max(ours, Math.min(made.waitInMs, longestWait))
     return { ...done, state: "pending", failing_since, retryInMs } satisfies Tried
   })
 

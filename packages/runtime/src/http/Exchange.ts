@@ -92,6 +92,14 @@ export const respond = Effect.fnUntraced(function* <R>(
   }
 })
 
+/** How long the server wants its client to wait: `Retry-After`, of a day at most. */
+export const waitOf = (
+  response: HttpClientResponse.HttpClientResponse
+): Effect.Effect<Option.Option<Duration.Duration>> =>
+  Effect.map(Clock.currentTimeMillis, (now) =>
+    Option.map(Option.fromUndefinedOr(retryAfter(response.headers, now)), Duration.millis)
+  )
+
 /** Reads the whole answer, up to the limit in bytes, which is at most 8 MiB. */
 export const answerOf = Effect.fnUntraced(function* (
   response: HttpClientResponse.HttpClientResponse,
@@ -101,10 +109,7 @@ export const answerOf = Effect.fnUntraced(function* (
   return {
     status: response.status,
     body: new Redaction().addAuthorization(response.request.headers["authorization"]).body(body),
-    after: Option.map(
-      Option.fromUndefinedOr(retryAfter(response.headers, yield* Clock.currentTimeMillis)),
-      Duration.millis
-    )
+    after: yield* waitOf(response)
   }
 })
 

@@ -21,8 +21,8 @@ export const Expectation = Schema.Struct({
   matches: Schema.optionalKey(Schema.String),
   output: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   calls: Schema.optionalKey(Schema.Array(Call)),
-  max_cost_usd: Schema.optionalKey(Schema.Finite),
-  max_steps: Schema.optionalKey(Schema.Int),
+  max_cost_usd: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
+  max_steps: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   rubric: Schema.optionalKey(Schema.String)
 })
 export type Expectation = typeof Expectation.Type

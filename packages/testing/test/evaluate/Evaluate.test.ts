@@ -355,6 +355,8 @@ describe("an evaluation", () => {
     ['\n{"question":"a","expect":{"contain":"b"}}', "line 2.*contain"],
     ['{"question":"a","expect":{"matches":"("}}', "expect.matches: Expected a regular expression"],
     ['{"question":"a","expect":{"output":{"type":"knot"}}}', "expect.output: Expected a JSON Schema"],
+    ['{"question":"a","expect":{"max_steps":0}}', "greater than or equal to 1 at .*max_steps"],
+    ['{"question":"a","expect":{"max_cost_usd":-1}}', "greater than or equal to 0 at .*max_cost_usd"],
     ['{"expect":{}}', "Expected a question"],
     ['{"id":"plan_1"}', "no file has an exported plan plan_1"],
     ['{"question":"a"}\n{"question":"a","preset":"p"}', "Two cases are called .* an id of its own"],
