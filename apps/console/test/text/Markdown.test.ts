@@ -1,8 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { nodesOf, safeHref } from "../../src/text/Markdown.tsx"
+import { join } from "node:path"
+import { runnerImport } from "vite"
 import { extend, none } from "../../src/text/Tokens.ts"
 import { shownBy } from "./Tree.ts"
+
+// Node.js reads no TSX.
+const {
+  module: { nodesOf, safeHref }
+} = await runnerImport<typeof import("../../src/text/Markdown.tsx")>(
+  join(import.meta.dirname, "../../src/text/Markdown.tsx")
+)
 
 const shown = (text: string) => shownBy(nodesOf(extend(none, text).tokens))
 
