@@ -54,6 +54,15 @@ const errorOf = ({ body, status }: { readonly body: Readonly<Record<string, unkn
 
 const ask = { name: "plan", arguments: { question: "?", wait_ms: 0 } }
 
+/** A task whose model is `held` until the client has it: the call that begins it would have answered a plan that is over, or asks, by then. */
+const beginning = Effect.map(Deferred.make<void>(), (begun) => ({
+  held: until(Deferred.await(begun)),
+  begin: (url: string, options = {}) =>
+    Effect.map(request(url, "tools/call", ask, options), taskOf).pipe(
+      Effect.tap(() => Deferred.succeed(begun, undefined))
+    )
+}))
+
 /** The settings of a gateway whose agent needs a decision for each call. */
 const withApprovals = Effect.gen(function* () {
   const peer = yield* ScriptedPeer.serve({ acts: [produces("paid"), completes()] })
@@ -88,8 +97,9 @@ describe("a task", () => {
 
   it.live("of a plan that failed is completed, and its result is an error", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([[error(401)]], { BOWLINE_MAX_RETRIES: "0" })
-      const { taskId } = taskOf(yield* request(url, "tools/call", ask))
+      const { begin, held } = yield* beginning
+      const { url } = yield* start([[held, error(401)]], { BOWLINE_MAX_RETRIES: "0" })
+      const { taskId } = yield* begin(url)
       const { result } = yield* awaitStatus(url, taskId, "completed")
       assert.isTrue(result?.isError)
     })
@@ -131,10 +141,11 @@ describe("a task", () => {
 
   it.live("that needs a decision asks for it, and takes it", () =>
     Effect.gen(function* () {
+      const { begin, held } = yield* beginning
       const script: Script = (asked) =>
-        results(asked).length === 0 ? [callTool("ann_ask", { input: "7" })] : [say(results(asked).join())]
+        results(asked).length === 0 ? [held, callTool("ann_ask", { input: "7" })] : [say(results(asked).join())]
       const { url } = yield* start(script, yield* withApprovals)
-      const { taskId } = taskOf(yield* request(url, "tools/call", ask))
+      const { taskId } = yield* begin(url)
       const capabilities = { elicitation: {}, extensions: { [extension]: {} } }
       const { inputRequests = {} } = yield* awaitStatus(url, taskId, "input_required", { capabilities })
       const [key = ""] = Object.keys(inputRequests)
@@ -151,13 +162,14 @@ describe("a task", () => {
     "shows its decision also to a call that does not wait, and goes on when the call that brought it is cancelled",
     () =>
       Effect.gen(function* () {
+        const { begin, held } = yield* beginning
         const proceed = yield* Deferred.make<void>()
         const script: Script = (asked) =>
           results(asked).length === 0
-            ? [callTool("ann_ask", { input: "7" })]
+            ? [held, callTool("ann_ask", { input: "7" })]
             : [until(Deferred.await(proceed)), say("done")]
         const { provider, url } = yield* start(script, { ...(yield* withApprovals), ...(yield* stores.postgres) })
-        const { taskId } = taskOf(yield* request(url, "tools/call", ask))
+        const { taskId } = yield* begin(url)
         const options = { capabilities: { elicitation: {} }, headers: { "mcp-session-id": "s-1" } }
         const look = { name: "plan_result", arguments: { plan_id: taskId } }
         const { inputRequests = {}, requestState } = taskOf(yield* request(url, "tools/call", look, options))
@@ -180,11 +192,12 @@ describe("a task", () => {
 
   it.live("is for clients that declare tasks, and for its own caller", () =>
     Effect.gen(function* () {
-      const { url } = yield* start(() => [say("ok")], { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" })
+      const { begin, held } = yield* beginning
+      const { url } = yield* start(() => [held, say("ok")], { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" })
       const by = (name: string) => ({ headers: { authorization: `Bearer key-of-${name}` } })
       const plain = yield* request(url, "tools/call", ask, { ...by("ann"), capabilities: {} })
       assert.strictEqual(taskOf(plain).resultType, "complete")
-      const { taskId } = taskOf(yield* request(url, "tools/call", ask, by("ann")))
+      const { taskId } = yield* begin(url, by("ann"))
       for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
         const undeclared = yield* request(url, method, { taskId }, { ...by("ann"), capabilities: {} })
         assert.deepStrictEqual(errorOf(undeclared), [400, -32_021])
