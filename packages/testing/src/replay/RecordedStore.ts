@@ -37,6 +37,9 @@ const awayFor = 31_000
 
 const noLimits = { tokens: Infinity, tool_calls: Infinity }
 
+/** What readers see of a call that was not made, too. */
+const ofUnmade = new Set(["approval.requested", "approval.resolved", "task.started", "task.finished"])
+
 const messagesIn = (changes: PlanCommit["changes"]): number =>
   changes.filter(({ _tag }) => _tag === "MessageAppended").length
 
@@ -190,10 +193,7 @@ export class ReplayedPlan {
   /** Whose the effect of a call was when it was to be approved, or made; undefined if the record does not say. */
   #claimOf(call: string | undefined): Option.Option<EffectClaim> | undefined {
     const recorded = call === undefined ? undefined : this.#comparison.recordedIdOf(call)
-    const isStarted = this.#comparison.came.some(
-      ({ data, event }) => event === "task.started" && data["task_id"] === call
-    )
-    const before = isStarted ? "call" : "approval"
+    const before = this.#isStarted(call) ? "call" : "approval"
     const { claims } = this.#recording
     const { claim } = claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
     if (claim !== undefined) {
@@ -212,13 +212,22 @@ export class ReplayedPlan {
     return Option.some({ ...own, state: "running", result: null, taskId: null, contextId: null })
   }
 
+  #isStarted(call: string | undefined): boolean {
+    return this.#comparison.came.some(({ data, event }) => event === "task.started" && data["task_id"] === call)
+  }
+
+  /** Whether the store was away before the plan knew whose the effect of the call was: it has begun, and was not made. */
+  #isUnread(call: string | undefined): boolean {
+    const { calls, plan } = this.#recording
+    const recorded = call === undefined ? undefined : this.#comparison.recordedIdOf(call)
+    const isOpen = calls.some(({ remote_task_id, task_id }) => task_id === recorded && remote_task_id === null)
+    return plan.error?.code === "storage" && this.#isStarted(call) && isOpen && !this.#isMade(recorded)
+  }
+
   /** Whether the call was made: readers have seen more of it than that it began, or it has ended by itself. */
   #isMade(recorded: string | undefined): boolean {
     const { calls, frames } = this.#recording
-    const has = frames.some(
-      ({ data, event }) =>
-        fieldsOf(data)["task_id"] === recorded && event !== "task.started" && event !== "task.finished"
-    )
+    const has = frames.some(({ data, event }) => fieldsOf(data)["task_id"] === recorded && !ofUnmade.has(event))
     return has || calls.some(({ state, task_id }) => task_id === recorded && state !== "interrupted")
   }
 
@@ -330,8 +339,10 @@ export class ReplayedPlan {
       },
       claimOf: (owner, key) =>
         Effect.gen({ self: this }, function* () {
+          const call = yield* CurrentCall
+          if (this.#isUnread(call)) yield* this.away
           yield* this.beforeRead
-          const known = this.#claimOf(yield* CurrentCall)
+          const known = this.#claimOf(call)
           return known ?? Option.map(yield* store.claimOf(owner, key), this.#asThen)
         }),
       spent: (owner, day) =>
