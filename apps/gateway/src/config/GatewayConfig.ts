@@ -58,6 +58,7 @@ export interface HttpLimits {
   readonly maxConnections: number
   readonly headersTimeout: Duration.Duration
   readonly requestTimeout: Duration.Duration
+  readonly keepAliveTimeout: Duration.Duration
 }
 
 /** What came of another reading: what is wrong, or the keys whose change needs a restart. `apply` makes the rest hold. */
@@ -308,7 +309,8 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     http: {
       maxConnections: values.maxConnections,
       headersTimeout: values.headersTimeout,
-      requestTimeout: values.requestTimeout
+      requestTimeout: values.requestTimeout,
+      keepAliveTimeout: values.keepAliveTimeout
     },
     entry: { publicHosts: values.publicHosts, anyHost: !isOpen, corsOrigins: values.corsOrigins },
     rateLimit: values.rateLimit ?? (isOpen ? undefined : usualRate),

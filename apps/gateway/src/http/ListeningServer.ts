@@ -40,12 +40,13 @@ const holdUntilRouted = (server: Server): void => {
   server.on("newListener", onListener)
 }
 
-const makeServer = ({ headersTimeout, maxConnections, requestTimeout }: HttpLimits) => {
+const makeServer = ({ headersTimeout, keepAliveTimeout, maxConnections, requestTimeout }: HttpLimits) => {
   const request = Duration.toMillis(requestTimeout)
   const headers = Math.min(Duration.toMillis(headersTimeout), request)
   const server = createServer({
     headersTimeout: headers,
     requestTimeout: request,
+    keepAliveTimeout: Duration.toMillis(keepAliveTimeout),
     connectionsCheckingInterval: Math.min(headers, maxLate),
     // Node would answer without a document. `Entrance` refuses such a request.
     requireHostHeader: false,

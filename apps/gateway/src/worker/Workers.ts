@@ -10,7 +10,7 @@ import { supervise } from "./Supervisor.ts"
 
 type Config = GatewayConfig["Service"]
 
-/** How long a worker that leaves may take beside the grace of its plans. Then it is killed. */
+/** How long a worker that leaves may take beside its idle connections and the grace of its plans. Then it is killed. */
 const extraPatience = Duration.seconds(30)
 
 /**
@@ -34,7 +34,7 @@ export const layer = (config: Config, read: Effect.Effect<Config, InvalidConfigu
         restartAsked: yield* hangUps,
         fork: yield* ClusterWorkers.make,
         mayRestart,
-        patience: Duration.sum(config.plans.shutdownGrace, extraPatience)
+        patience: [config.plans.shutdownGrace, extraPatience].reduce(Duration.sum, config.http.keepAliveTimeout)
       })
     })
   ).pipe(Layer.provide(Layer.effectDiscard(Instrument.showAll)), Layer.provide(Log.layer(config.log)))

@@ -120,6 +120,11 @@ describe("the files of a deployment", () => {
     }).pipe(Effect.scoped)
   )
 
+  it("close idle connections before a gateway does", () => {
+    const [, seconds] = /^\s*keepalive (\d+)s$/m.exec(caddyfile) ?? []
+    assert.isBelow(Number(seconds), parseInt(table.keepAliveTimeout.default ?? ""))
+  })
+
   it("set every variable that the page says is in .env", () => {
     const named = Array.from(read(page).matchAll(/([A-Z_]+) in \.env/g), ([, name = ""]) => name)
     assert.isNotEmpty(named)

@@ -35,7 +35,7 @@ describe("a request", () => {
   it.live("that comes before the server has its routes waits for them, unless its caller leaves", () =>
     Effect.gen(function* () {
       const seconds = Duration.seconds(10)
-      const http = { headersTimeout: seconds, requestTimeout: seconds, maxConnections: 10 }
+      const http = { headersTimeout: seconds, requestTimeout: seconds, keepAliveTimeout: seconds, maxConnections: 10 }
       const listening = yield* Layer.build(ListeningServer.layer({ host: "127.0.0.1", http, port: 0 }))
       const server = Context.get(listening, HttpServer.HttpServer)
       const early = Effect.fnUntraced(function* () {
@@ -249,6 +249,25 @@ describe("what is no request", () => {
       const { url } = yield* withHttp("{}")
       const { code, status } = yield* ask(url, head("/nowhere"), "Expect: miracles", "Connection: close")
       assert.deepStrictEqual([status, code], [404, "not_found"])
+    })
+  )
+})
+
+describe("an idle connection", () => {
+  it.live("is closed when its time is over", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{ keep_alive_timeout: 1s }")
+      const socket = yield* open(url)
+      socket.write(`${head("/nowhere", "Content-Length: 0")}\r\n\r\n`)
+      assert.match(yield* readToEnd(socket), /^keep-alive: timeout=1\r$/im)
+    })
+  )
+
+  it.live("stays open for longer than proxies keep it", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{}")
+      const { headers } = yield* Effect.promise(() => fetch(`${url}/health`))
+      assert.strictEqual(headers.get("keep-alive"), "timeout=75")
     })
   )
 })

@@ -8,7 +8,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Schedule, Stream } from "effect"
 import { readFile } from "node:fs/promises"
 import { createServer } from "node:net"
+import { join } from "node:path"
 import { bowline } from "../cli/Bowline.ts"
+import { folderOf } from "../config/file/ConfigFolder.ts"
 import { databases, newPostgres } from "../plan/Databases.ts"
 import { askForText, get, logged, start, toFrames } from "../plan/GatewayProcess.ts"
 import * as HandingOver from "../plan/HandingOver.ts"
@@ -105,7 +107,13 @@ describe("bowline serve --workers", () => {
   it.live("restarts all of them on SIGHUP without one refused request", () =>
     Effect.gen(function* () {
       const settings = { ...(yield* databases.postgres), ...(yield* provider), BOWLINE_WORKERS: String(workers) }
-      const gateway = yield* start({ ...settings, BOWLINE_SHUTDOWN_GRACE: "20s" })
+      // A worker that leaves waits until its idle connections are closed.
+      const folder = yield* folderOf({ "gateway.yaml": "http: { keep_alive_timeout: 5s }" })
+      const gateway = yield* start({
+        ...settings,
+        BOWLINE_CONFIG: join(folder, "gateway.yaml"),
+        BOWLINE_SHUTDOWN_GRACE: "20s"
+      })
       const { url } = gateway
       const before = yield* startTimes(url)
       let asked = 0

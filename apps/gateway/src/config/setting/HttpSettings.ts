@@ -95,6 +95,11 @@ export const httpSettings = {
     default: "5m",
     doc: "how long a whole request may take, its body included"
   }),
+  keepAliveTimeout: setting(duration("1s"), {
+    path: ["http", "keep_alive_timeout"],
+    default: "75s",
+    doc: "how long an idle connection stays open: longer than the proxy in front keeps one, see [slow requests](http.md#slow-requests)"
+  }),
   consoleEnabled: setting(trueOrFalse, {
     path: ["console", "enabled"],
     default: "true",

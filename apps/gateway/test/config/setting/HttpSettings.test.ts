@@ -15,7 +15,7 @@ describe("the settings of the server", () => {
       const text = `
 server: { public_hosts: [Bowline.Example., "[2001:DB8::1]", 10.0.0.1], rate_limit: 60 / 2m }
 cors: { origins: ["https://app.example:8443", "chrome-extension://abc", http://localhost:5173] }
-http: { max_connections: 7, headers_timeout: 2s, request_timeout: 3s }
+http: { max_connections: 7, headers_timeout: 2s, request_timeout: 3s, keep_alive_timeout: 4s }
 `
       const { effective, entry, http, rateLimit } = yield* load("gateway.yaml", text, { OPENAI_API_KEY: "key" })
       assert.deepStrictEqual(entry, {
@@ -25,8 +25,11 @@ http: { max_connections: 7, headers_timeout: 2s, request_timeout: 3s }
       })
       assert.deepStrictEqual(rateLimit, [60, Duration.minutes(2)])
       assert.deepStrictEqual(
-        [http.maxConnections, Duration.toMillis(http.headersTimeout), Duration.toMillis(http.requestTimeout)],
-        [7, 2_000, 3_000]
+        [
+          http.maxConnections,
+          ...[http.headersTimeout, http.requestTimeout, http.keepAliveTimeout].map(Duration.toMillis)
+        ],
+        [7, 2_000, 3_000, 4_000]
       )
       assert.deepNestedInclude(effective, { "server.rate_limit": "60 / 2m", "http.max_connections": "7" })
       const usual = yield* fromEnvironment({}, false)
