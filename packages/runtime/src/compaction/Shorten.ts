@@ -1,4 +1,4 @@
-import { truncate } from "../tool/Envelope.ts"
+import { omission } from "../tool/Envelope.ts"
 import { type CountTokens, uuid } from "./TokenEstimate.ts"
 
 /** The largest size that each may have so that all of them fit into `room`; `Infinity` if they fit as they are. */
@@ -18,24 +18,22 @@ const least = 40
 /** Characters of an id. */
 const idLength = 36
 
-/** Where the id begins and ends that a cut at this place would leave half of; the place itself if there is none. */
+/** Where the id begins and ends that a cut at this place would halve; the place itself if there is none. */
 const around = (text: string, at: number): readonly [start: number, end: number] => {
   const from = Math.max(0, at - idLength + 1)
   const [{ index } = { index: at - from }] = text.slice(from, at + idLength - 1).matchAll(uuid)
   return index < at - from ? [from + index, from + index + idLength] : [at, at]
 }
 
-/** Cuts the middle out of a text, with the ids of which a half would stay: nobody could use that, and ids are drawn anew when a plan is replayed. */
+/** Keeps the head and the tail of a text, about so many characters. An id that a cut would halve is left out as a whole: half of one is of no use, and a replay, which draws new ids, keeps the same text. */
 const cut = (text: string, limit: number): string => {
-  const short = truncate(text, limit).text
   const half = Math.floor(limit / 2)
   const [start] = around(text, half)
   const [, end] = around(text, text.length - half)
-  const tail = text.length - end
-  return `${short.slice(0, start)}${short.slice(half, short.length - half)}${short.slice(short.length - tail)}`
+  return `${text.slice(0, start)}${omission(end - start)}${text.slice(end)}`.toWellFormed()
 }
 
-/** Cuts the middle out of a text that has more than so many tokens. At least 40 characters stay, but for the halves of ids. */
+/** Cuts the middle out of a text that has more than so many tokens. At least 40 characters stay, less the ids that a cut would halve. */
 export const toTokens = (count: CountTokens, text: string, tokens: number): string => {
   let short = text
   let limit = text.length

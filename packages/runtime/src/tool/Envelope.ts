@@ -6,12 +6,17 @@ import type { Verified } from "@bowline/domain/plan/PlanEvent"
  */
 export const resultLimit = (contextWindow: number): number => Math.min(400_000, Math.floor(contextWindow * 0.3) * 3)
 
+/** Stands in place of so many characters of a text. */
+export const omission = (characters: number): string => `\n[… ${characters} characters left out …]\n`
+
 /** Head and tail of a text that is too long, with a mark where it was cut. */
 export const truncate = (text: string, limit: number): { readonly text: string; readonly truncated: boolean } => {
   if (text.length <= limit) return { text, truncated: false }
-  const mark = `\n[… ${text.length - limit} characters left out …]\n`
   const half = Math.floor(limit / 2)
-  return { text: `${text.slice(0, half)}${mark}${text.slice(-half)}`.toWellFormed(), truncated: true }
+  return {
+    text: `${text.slice(0, half)}${omission(text.length - limit)}${text.slice(-half)}`.toWellFormed(),
+    truncated: true
+  }
 }
 
 /** Who said what is in an envelope. `verified` is whether the DID has signed all of it. */

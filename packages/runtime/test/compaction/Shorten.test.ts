@@ -42,6 +42,10 @@ describe("toTokens", () => {
     for (let tokens = 25; tokens < 75; tokens++) {
       const [one, other] = ids.map((id) => toTokens(count, `It is ${id}. `.repeat(100), tokens).replaceAll(id, "#"))
       assert.strictEqual(one, other)
+      const mark = /\n\[… (\d+) characters left out …\]\n/
+      const [, leftOut] = mark.exec(one ?? "") ?? []
+      const kept = (one ?? "").replace(mark, "").replaceAll("#", ids[0] ?? "")
+      assert.strictEqual(kept.length + Number(leftOut), 100 * "It is . ".length + 3_600)
       assert.match(one ?? "", /^It is #\. .*\n\[… \d+ characters left out …\]\n.*It is #\. $/su)
     }
   })
