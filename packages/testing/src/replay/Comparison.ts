@@ -117,7 +117,7 @@ const inOrder = (frames: ReadonlyArray<RecordedFrame>): ReadonlyArray<RecordedFr
   return ordered
 }
 
-/** With which a step begins. One that another process has begun goes on with a retraction, or with its next attempt. */
+/** The frames with which a step begins, or is resumed by another process: that one retracts its text, or makes another attempt. */
 const ofStep = new Set(["step", "text.retract", "retry"])
 
 /** Compares the frames of a run, one after the other, with the recorded ones, and says how far it has come. */
@@ -148,7 +148,7 @@ export class Comparison {
     this.expected = this.segments.flatMap(({ from, to }) => inOrder(frames.slice(from, to)))
   }
 
-  /** Behind what has come, the place of the frame with which the next step begins in this process, or goes on with another attempt: the planner looks for other tools in front of it. */
+  /** The place of the next frame with which a step begins or is resumed, or the end of this process. The planner looks for other tools in front of it. */
   get nextStep(): number {
     const next = this.expected.findIndex(({ event }, index) => index >= this.came.length && ofStep.has(event))
     return Math.min(next < 0 ? this.expected.length : next, this.to)

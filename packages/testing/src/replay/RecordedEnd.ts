@@ -1,6 +1,6 @@
 import type { Comparison } from "./Comparison.ts"
 import type { Segment } from "./RecordedTakeovers.ts"
-import { fieldsOf, type PlanRecording, type RecordedFrame } from "./RecordFile.ts"
+import { fieldsOf, type PlanRecording, type RecordedAttempt, type RecordedFrame } from "./RecordFile.ts"
 
 /** What the end of a plan that is aborted tells, in front of the abort: what was open is ended, and what was said meanwhile is heard. */
 const ending = new Set("usage error done inbox.accepted inbox.moved".split(" "))
@@ -11,13 +11,19 @@ export const isEnding = ({ data, event }: RecordedFrame): boolean =>
   // Only then it is woken.
   (event === "woken" && fieldsOf(data)["because"] === "abort")
 
-/** The place of the frame whose write failed until the plan did, if its store was away: the last one in front of the end, unless a long answer went on until too much of it waited to be stored. */
+/** Whether the record has neither the finish of an attempt nor its failure. */
+export const hasNoEnd = ({ failure, parts }: RecordedAttempt): boolean =>
+  failure === undefined && parts.every((part) => typeof part === "number" || part._tag !== "Finished")
+
+/**
+ * The place of the frame whose write failed until the plan did, if its store was away. It is the last one in front of the end, unless the
+ * plan failed in the middle of an answer of which too much waited to be stored.
+ */
 export const unstoredFrom = ({ attempts }: PlanRecording, { expected }: Pick<Comparison, "expected">): number => {
   const last = expected.findLastIndex((frame) => !isEnding(frame))
   const { at, event = "" } = expected[last] ?? {}
-  const { failure, parts = [] } = attempts.at(-1) ?? {}
-  const isCut = failure === undefined && parts.every((part) => typeof part === "number" || part._tag !== "Finished")
-  if (!isCut || !event.endsWith(".delta")) return last
+  const attempt = attempts.at(-1)
+  if (attempt === undefined || !hasNoEnd(attempt) || !event.endsWith(".delta")) return last
   const before = expected.findLastIndex((frame, index) => index < last && (frame.at !== at || frame.event !== event))
   return before < last - 1 ? before : last
 }

@@ -5,7 +5,7 @@ import { Providers } from "@bowline/runtime/provider/Providers"
 import { CredentialPool, type Picked } from "@bowline/runtime/asking/CredentialPool"
 import { Clock, Effect, Layer, Stream, Struct } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import { abortIn, type How, unstoredFrom } from "./RecordedEnd.ts"
+import { abortIn, hasNoEnd, type How, unstoredFrom } from "./RecordedEnd.ts"
 import { providerError } from "./RecordedErrors.ts"
 import { ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import { fieldsOf, type PlanRecording, type RecordedAttempt, type RecordedFrame, written } from "./RecordFile.ts"
@@ -252,10 +252,7 @@ export const layer = (
       (part) => !isLost || typeof part === "number" || (part._tag !== "Finished" && part._tag !== "ToolCall")
     )
     // What it had reported by then was reported before it was interrupted.
-    const isCut =
-      isUnshown ||
-      (attempt.failure === undefined &&
-        attempt.parts.every((part) => typeof part === "number" || part._tag !== "Finished"))
+    const isCut = isUnshown || hasNoEnd(attempt)
     const pieces = given.map((part): Stream.Stream<ProviderPart> => {
       if (typeof part !== "number") {
         const isLate = part._tag === "Finished" || part._tag === "ToolCall" || part._tag === "UsageReported"

@@ -37,7 +37,7 @@ const awayFor = 31_000
 
 const noLimits = { tokens: Infinity, tool_calls: Infinity }
 
-/** What readers see of a call that was not made, too. */
+/** Frames that readers also get of a call that was not made. */
 const ofUnmade = new Set(["approval.requested", "approval.resolved", "task.started", "task.finished"])
 
 const messagesIn = (changes: PlanCommit["changes"]): number =>
