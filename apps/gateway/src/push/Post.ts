@@ -6,7 +6,7 @@ import { HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 /** How long a receiver may take for one notification. */
 const timeout = "10 seconds"
 
-/** The receiver did not take the notification, and wants to be left alone for `waitInMs`. Without a `status` there was no answer. */
+/** The receiver did not take the notification. `status` is null if it did not answer; `waitInMs` is its `Retry-After`, or 0. */
 export class NotTaken extends Data.TaggedError("NotTaken")<{
   readonly reason: string
   readonly status: number | null
@@ -33,19 +33,15 @@ export const post = Effect.fnUntraced(function* (
     HttpClientRequest.setBody(HttpBody.text(body, headers["content-type"])),
     HttpClientRequest.setHeaders(headers)
   )
-  const { status, wait } = yield* client.execute(request).pipe(
-    Effect.flatMap((response) =>
-      Effect.map(Effect.andThen(discard(response.stream), waitOf(response)), (wait) => ({
-        status: response.status,
-        wait
-      }))
-    ),
+  const response = yield* client.execute(request).pipe(
+    Effect.tap(({ stream }) => discard(stream)),
     Effect.mapError(({ reason }) => unanswered(reason.cause instanceof Error ? reason.cause.message : reason._tag)),
     Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(unanswered("no answer within 10 s")) })
   )
+  const { status } = response
   if (status >= 200 && status < 300) return status
   if (status === 410) return yield* new Gone()
-  const waitInMs = Option.match(wait, { onNone: () => 0, onSome: Duration.toMillis })
+  const waitInMs = Option.match(yield* waitOf(response), { onNone: () => 0, onSome: Duration.toMillis })
   return yield* new NotTaken({ reason: `the receiver answered ${status}`, status, waitInMs })
 })
 
