@@ -51,10 +51,10 @@ interface Options<R> {
   readonly fork: (place: number) => Effect.Effect<Worker, never, R>
   /** Asks for a restart without a gap. */
   readonly restartAsked: Queue.Dequeue<unknown>
-  /** Whether what the next workers would read may be used. If not, those that run stay. */
-  readonly mayRestart: Effect.Effect<boolean>
-  /** How long a worker that leaves may take before it is killed. */
+  /** How long a worker that leaves may take before it is killed, by the configuration that the first workers read. */
   readonly patience: Duration.Duration
+  /** The same, by the configuration that the next workers would read. If that cannot be used, there is none, and the workers that run stay. */
+  readonly nextPatience: Effect.Effect<Option.Option<Duration.Duration>>
 }
 
 /**
@@ -70,7 +70,7 @@ interface Options<R> {
 export const supervise = Effect.fnUntraced(function* <R>({
   count,
   fork,
-  mayRestart,
+  nextPatience,
   patience,
   restartAsked
 }: Options<R>): Effect.fn.Return<never, NeverListened | TooManyDeaths, R | Scope.Scope> {
@@ -109,9 +109,11 @@ export const supervise = Effect.fnUntraced(function* <R>({
     yield* Effect.sleep(pause)
   })
 
+  // A worker that leaves has read one of the configurations so far: it gets the longest time of them.
+  let longest = patience
   const leave = Effect.fnUntraced(function* (worker: Worker) {
     yield* worker.leave
-    const left = yield* Effect.timeoutOption(worker.ended, patience)
+    const left = yield* Effect.timeoutOption(worker.ended, longest)
     if (Option.isNone(left)) yield* Effect.andThen(worker.kill, worker.ended)
     yield* buried(worker)
   })
@@ -175,7 +177,9 @@ export const supervise = Effect.fnUntraced(function* <R>({
 
   const restart = Effect.gen(function* () {
     yield* Queue.take(restartAsked)
-    if (!(yield* mayRestart)) return
+    const next = yield* nextPatience
+    if (Option.isNone(next)) return
+    longest = Duration.max(longest, next.value)
     yield* Effect.logInfo("workers_restarting")
     for (const replacements of places) {
       const done = yield* Deferred.make<boolean>()

@@ -1,5 +1,5 @@
 import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Option } from "effect"
 import { hangUps } from "../config/ConfigReload.ts"
 import type { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatProblem } from "../config/setting/ConfigProblem.ts"
@@ -13,6 +13,9 @@ type Config = GatewayConfig["Service"]
 /** How long a worker that leaves may take beside its idle connections and the grace of its plans. Then it is killed. */
 const extraPatience = Duration.seconds(30)
 
+const patienceOf = ({ http, plans }: Config): Duration.Duration =>
+  Duration.sum(Duration.sum(http.keepAliveTimeout, plans.shutdownGrace), extraPatience)
+
 /**
  * Runs the gateway in `config.workers` processes, and never ends by itself. On SIGHUP they are replaced one after the other, if what `read`
  * reads then can be used.
@@ -20,12 +23,12 @@ const extraPatience = Duration.seconds(30)
 export const layer = (config: Config, read: Effect.Effect<Config, InvalidConfiguration>) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      const mayRestart = read.pipe(
-        Effect.as(true),
+      const nextPatience = read.pipe(
+        Effect.map((next) => Option.some(patienceOf(next))),
         Effect.catchTag("InvalidConfiguration", ({ problems }) =>
           Effect.logWarning("configuration_unusable").pipe(
             Effect.annotateLogs({ problems: problems.map(formatProblem) }),
-            Effect.as(false)
+            Effect.as(Option.none<Duration.Duration>())
           )
         )
       )
@@ -33,8 +36,8 @@ export const layer = (config: Config, read: Effect.Effect<Config, InvalidConfigu
         count: config.workers,
         restartAsked: yield* hangUps,
         fork: yield* ClusterWorkers.make,
-        mayRestart,
-        patience: [config.plans.shutdownGrace, extraPatience].reduce(Duration.sum, config.http.keepAliveTimeout)
+        patience: patienceOf(config),
+        nextPatience
       })
     })
   ).pipe(Layer.provide(Layer.effectDiscard(Instrument.showAll)), Layer.provide(Log.layer(config.log)))

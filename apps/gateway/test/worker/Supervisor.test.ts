@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Queue } from "effect"
+import { Deferred, Duration, Effect, Fiber, Option, Queue } from "effect"
 import { TestClock } from "effect/testing"
 import {
   type Death,
@@ -18,7 +18,7 @@ const make = Effect.fnUntraced(function* (count: number, listens: boolean = true
     readonly end: (death: Death) => Effect.Effect<void>
   }> = []
   /** Whether a worker listens by itself. */
-  const state = { listens, mayRestart: true, leaves: true }
+  const state = { listens, nextPatience: Option.some(Duration.minutes(1)), leaves: true }
   const fork = Effect.fnUntraced(function* (place: number): Effect.fn.Return<Worker> {
     const name = `${place}.${forks.filter((fork) => fork.place === place).length + 1}`
     const listening = yield* Deferred.make<void>()
@@ -41,8 +41,8 @@ const make = Effect.fnUntraced(function* (count: number, listens: boolean = true
     count,
     fork,
     restartAsked,
-    mayRestart: Effect.sync(() => state.mayRestart),
-    patience: Duration.minutes(1)
+    patience: Duration.minutes(1),
+    nextPatience: Effect.sync(() => state.nextPatience)
   }).pipe(Effect.scoped, Effect.forkScoped)
   /** Lets all go on that can. */
   const turn = Effect.repeat(TestClock.adjust(0), { times: 20 })
@@ -146,10 +146,10 @@ describe("the supervisor of workers", () => {
     Effect.gen(function* () {
       const { restart, since, state } = yield* make(2)
       since()
-      state.mayRestart = false
+      state.nextPatience = Option.none()
       yield* restart
       assert.deepStrictEqual(since(), [])
-      state.mayRestart = true
+      state.nextPatience = Option.some(Duration.minutes(1))
       yield* restart
       assert.deepStrictEqual(since(), ["fork 1.2", "leave 1.1", "fork 2.2", "leave 2.1"])
     })
@@ -167,6 +167,24 @@ describe("the supervisor of workers", () => {
       yield* TestClock.adjust("1 second")
       yield* turn
       assert.deepStrictEqual(since(), ["kill 1.1"])
+    })
+  )
+
+  it.effect("gives one that leaves the time of the configuration that it has read", () =>
+    Effect.gen(function* () {
+      const { restart, since, state, turn } = yield* make(1)
+      state.nextPatience = Option.some(Duration.minutes(10))
+      yield* restart
+      since()
+      state.leaves = false
+      state.nextPatience = Option.some(Duration.minutes(1))
+      yield* restart
+      assert.deepStrictEqual(since(), ["fork 1.3", "leave 1.2"])
+      yield* TestClock.adjust("599 seconds")
+      assert.deepStrictEqual(since(), [])
+      yield* TestClock.adjust("1 second")
+      yield* turn
+      assert.deepStrictEqual(since(), ["kill 1.2"])
     })
   )
 
