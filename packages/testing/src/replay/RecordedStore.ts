@@ -19,7 +19,7 @@ import { forkedFrom } from "./RecordedFork.ts"
 import { callsIn, isComparable, ownMessages, type Segment } from "./RecordedTakeovers.ts"
 import { failsInQueue } from "./RecordedSession.ts"
 import { CurrentCall } from "./RecordedWorld.ts"
-import { fieldsOf, listOf, parsed, type PlanRecording, written } from "./RecordFile.ts"
+import { fieldsOf, listOf, parsed, type PlanRecording, type RecordedFrame, written } from "./RecordFile.ts"
 
 const whole: Segment = {
   from: 0,
@@ -192,7 +192,7 @@ export class ReplayedPlan {
 
   /** Whose the effect of a call was when it was to be approved, or made; undefined if the record does not say. */
   #claimOf(call: string | undefined): Option.Option<EffectClaim> | undefined {
-    const recorded = call === undefined ? undefined : this.#comparison.recordedIdOf(call)
+    const recorded = this.#recordedIdOf(call)
     const before = this.#isStarted(call) ? "call" : "approval"
     const { claims } = this.#recording
     const { claim } = claims.find((one) => one.task_id === recorded && one.before === before) ?? {}
@@ -212,6 +212,25 @@ export class ReplayedPlan {
     return Option.some({ ...own, state: "running", result: null, taskId: null, contextId: null })
   }
 
+  /**
+   * How long it took to read whose the effect of a call is while another call waited for a person already, in milliseconds. The wait of the call
+   * is over so much later than that of the other one.
+   */
+  #readTime(call: string | undefined): number {
+    const { expected } = this.#comparison
+    const recorded = this.#recordedIdOf(call)
+    const isAsked = ({ data, event }: RecordedFrame) =>
+      event === "approval.requested" && fieldsOf(data)["task_id"] === recorded
+    const at = this.#isStarted(call) ? -1 : expected.findIndex(isAsked)
+    const [before, asked] = [expected[at - 1], expected[at]]
+    if (before?.event !== "approval.requested" || asked === undefined) return 0
+    return Math.max(Date.parse(asked.at) - Date.parse(before.at), 0)
+  }
+
+  #recordedIdOf(call: string | undefined): string | undefined {
+    return call === undefined ? undefined : this.#comparison.recordedIdOf(call)
+  }
+
   #isStarted(call: string | undefined): boolean {
     return this.#comparison.came.some(({ data, event }) => event === "task.started" && data["task_id"] === call)
   }
@@ -219,7 +238,7 @@ export class ReplayedPlan {
   /** Whether the store was away before the plan knew whose the effect of the call was: it has begun, and was not made. */
   #isUnread(call: string | undefined): boolean {
     const { calls, plan } = this.#recording
-    const recorded = call === undefined ? undefined : this.#comparison.recordedIdOf(call)
+    const recorded = this.#recordedIdOf(call)
     const isOpen = calls.some(({ remote_task_id, task_id }) => task_id === recorded && remote_task_id === null)
     return plan.error?.code === "storage" && this.#isStarted(call) && isOpen && !this.#isMade(recorded)
   }
@@ -342,6 +361,7 @@ export class ReplayedPlan {
           const call = yield* CurrentCall
           if (this.#isUnread(call)) yield* this.away
           yield* this.beforeRead
+          yield* Effect.sleep(this.#readTime(call))
           const known = this.#claimOf(call)
           return known ?? Option.map(yield* store.claimOf(owner, key), this.#asThen)
         }),

@@ -91,7 +91,12 @@ describe("a plan on record", () => {
   )
 
   it("differs where it opens a socket", async () => {
-    const recordings = readdirSync(folder).flatMap((name) => readFormer(name).slice(-1))
+    const recordings = readdirSync(folder).flatMap((name) =>
+      readFormer(name)
+        .filter(({ plan }) => plan["state"] === "completed")
+        .slice(-1)
+    )
+    assert.isNotEmpty(recordings)
     class Opening extends Map<string, string> {
       override get(digest: string) {
         connect(9)

@@ -8,15 +8,19 @@ import { found, foundPlans } from "./FoundSeeds.ts"
 
 const wanted = 200
 const kept: Array<string> = []
-const keep = async (texts: ReadonlyArray<string>) => {
-  for (const text of texts) {
-    const [recording] = read(Buffer.from(text))
-    if (kept.length < wanted && recording !== undefined && (await replay(recording))._tag === "Same") kept.push(text)
-  }
+const isSame = async (text: string) => {
+  const [recording] = read(Buffer.from(text))
+  return recording !== undefined && (await replay(recording))._tag === "Same"
 }
-for (const [seed, place] of foundPlans) await keep((await simulate({ seed })).records().slice(place, place + 1))
+for (const [seed, place] of foundPlans) {
+  const text = (await simulate({ seed })).records()[place]
+  if (text === undefined || !(await isSame(text)))
+    throw new Error(`Plan ${place} of seed ${seed} is not the same any more`)
+  kept.push(text)
+}
 for (let index = 0; kept.length < wanted; index++) {
-  await keep((await simulate({ seed: found[index] ?? index - found.length + 1 })).records())
+  const { records } = await simulate({ seed: found[index] ?? index - found.length + 1 })
+  for (const text of records()) if (kept.length < wanted && (await isSame(text))) kept.push(text)
 }
 const params = { [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_QUALITY]: 11 }
 const path = new URL(`former/${manifest.version}.bowline.br`, import.meta.url)
