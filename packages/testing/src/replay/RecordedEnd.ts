@@ -15,14 +15,18 @@ export const isEnding = ({ data, event }: RecordedFrame): boolean =>
 export const hasNoEnd = ({ failure, parts }: RecordedAttempt): boolean =>
   failure === undefined && parts.every((part) => typeof part === "number" || part._tag !== "Finished")
 
+/** Whether the plan failed since its store was away. */
+export const failedByStore = ({ plan }: PlanRecording): boolean => plan.error?.code === "storage"
+
 /**
- * The place of the frame whose write failed until the plan did, if its store was away. It is the last one in front of the end, unless the
+ * The place of the frame whose write failed until the plan did; infinite if its store was not away. It is the last one in front of the end, unless the
  * plan failed in the middle of an answer of which too much waited to be stored.
  */
-export const unstoredFrom = ({ attempts }: PlanRecording, { expected }: Pick<Comparison, "expected">): number => {
+export const unstoredFrom = (recording: PlanRecording, { expected }: Pick<Comparison, "expected">): number => {
+  if (!failedByStore(recording)) return Infinity
   const last = expected.findLastIndex((frame) => !isEnding(frame))
   const { at, event = "" } = expected[last] ?? {}
-  const attempt = attempts.at(-1)
+  const attempt = recording.attempts.at(-1)
   if (attempt === undefined || !hasNoEnd(attempt) || !event.endsWith(".delta")) return last
   const before = expected.findLastIndex((frame, index) => index < last && (frame.at !== at || frame.event !== event))
   return before < last - 1 ? before : last

@@ -13,7 +13,7 @@ import { FileLinks } from "@bowline/runtime/unstable/file/FileLinks"
 import { StoresEach } from "@bowline/runtime/unstable/stream/Journal"
 import { Duration, Effect, Layer, Random } from "effect"
 import type { Comparison } from "./Comparison.ts"
-import { abortIn, type How } from "./RecordedEnd.ts"
+import { abortIn, failedByStore, type How } from "./RecordedEnd.ts"
 import * as RecordedProviders from "./RecordedProviders.ts"
 import type { ReplayedPlan } from "./RecordedStore.ts"
 import { callsIn, ownMessages, type Segment } from "./RecordedTakeovers.ts"
@@ -72,7 +72,7 @@ const turnsOf = (recording: PlanRecording, comparison: Comparison, how: How, seg
           ({ data }, index) => index >= came.length && fieldsOf(data)["task_id"] === recorded
         )
         // A call that was made while the store was away is not on record.
-        if (index < 0) return recording.plan.error?.code === "storage" ? Effect.void : Effect.never
+        if (index < 0) return failedByStore(recording) ? Effect.void : Effect.never
         return comparison.turn(index)
       })
   })

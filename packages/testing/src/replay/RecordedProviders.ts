@@ -229,7 +229,7 @@ export const layer = (
   const left = [...attemptsOf(recording, comparison, segment)]
   comparison.attempts = segment.attempts.from
   const { expected } = comparison
-  const unstored = recording.plan.error?.code === "storage" ? unstoredFrom(recording, comparison) : Infinity
+  const unstored = unstoredFrom(recording, comparison)
   const stream = (attempt: RecordedAttempt): Stream.Stream<ProviderPart, ProviderErrors.ProviderError> => {
     const own = expected.flatMap((frame, index) => (deltas.has(frame.event) && isOf(attempt, frame) ? [index] : []))
     const announced = expected.findIndex(

@@ -12,7 +12,7 @@ import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Deferred, Effect, Layer, Option } from "effect"
 import type { Comparison } from "./Comparison.ts"
 import type { RecordedCallers } from "./RecordedCallers.ts"
-import { unstoredFrom } from "./RecordedEnd.ts"
+import { failedByStore, unstoredFrom } from "./RecordedEnd.ts"
 import { isUnsent } from "./RecordedErrors.ts"
 import { refusing } from "./RecordedFiles.ts"
 import { forkedFrom } from "./RecordedFork.ts"
@@ -112,7 +112,7 @@ export class ReplayedPlan {
 
   /** The same in front of a read of the planner. What the planner has written before is stored first. */
   get beforeRead(): Effect.Effect<void, StorageError> {
-    if (this.#recording.plan.error?.code !== "storage") return Effect.void
+    if (!failedByStore(this.#recording)) return Effect.void
     return Effect.andThen(
       Effect.sleep(1),
       Effect.suspend(() => this.#failIfAway(0, true))
@@ -121,7 +121,6 @@ export class ReplayedPlan {
 
   /** `count` frames are about to be stored. */
   #failIfAway(count: number, isRead = false): Effect.Effect<void, StorageError> {
-    if (this.#recording.plan.error?.code !== "storage") return Effect.void
     const { attempts, came } = this.#comparison
     // It was there until the last attempt had begun.
     const isBehind =
@@ -237,10 +236,10 @@ export class ReplayedPlan {
 
   /** Whether the store was away before the plan knew whose the effect of the call was: it has begun, and was not made. */
   #isUnread(call: string | undefined): boolean {
-    const { calls, plan } = this.#recording
+    const { calls } = this.#recording
     const recorded = this.#recordedIdOf(call)
     const isOpen = calls.some(({ remote_task_id, task_id }) => task_id === recorded && remote_task_id === null)
-    return plan.error?.code === "storage" && this.#isStarted(call) && isOpen && !this.#isMade(recorded)
+    return failedByStore(this.#recording) && this.#isStarted(call) && isOpen && !this.#isMade(recorded)
   }
 
   /** Whether the call was made: readers have seen more of it than that it began, or it has ended by itself. */
@@ -349,8 +348,7 @@ export class ReplayedPlan {
       // The plan asks for it in front of its first frame of its own: not before all has happened that did in the queue.
       keepText: (digest, text) => {
         // One that fails before that has only its end. It may wait for an account before.
-        const { begins, plan } = this.#recording
-        const isOver = begins.length > 0 || plan.error?.code === "storage"
+        const isOver = this.#recording.begins.length > 0 || failedByStore(this.#recording)
         const first = isOver ? ["plan", "waiting", "error"] : ["plan"]
         const began = expected.findIndex(({ event }) => first.includes(event))
         const kept = this.#unlessAborted(store.keepText(digest, text))

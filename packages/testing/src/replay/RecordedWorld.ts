@@ -338,7 +338,7 @@ export const connectionOf = (
   const asked = toldBy(recording, comparison, `server ${name}`)
   let shown = asked.now
   let unlisted: PeerError | undefined
-  let heard = Effect.void
+  let meanwhile = Effect.void
   const told = asked.told[shown]?.what
   const wait = comparison.expected.findIndex(
     ({ data, event }, index) =>
@@ -354,14 +354,14 @@ export const connectionOf = (
     description: typeof told["description"] === "string" ? told["description"] : null,
     tools: Effect.suspend(() =>
       Effect.andThen(
-        heard,
+        meanwhile,
         unlisted === undefined
           ? Effect.succeed(written<ReadonlyArray<McpTool>>(asked.told[shown]?.what["tools"] ?? []))
           : Effect.fail(unlisted)
       )
     ),
     hasChanged: Effect.sync(() => {
-      heard = untilHeard(comparison)
+      meanwhile = untilHeard(comparison)
       unlisted = unlistedNext(comparison, name)
       if (unlisted !== undefined) return true
       const { isNext } = toldBy(recording, comparison, `server ${name}`)

@@ -25,7 +25,7 @@ import { isExpired } from "./RecordedErrors.ts"
 import { seed, tasksOf } from "./RecordedSession.ts"
 import { ReplayedPlan } from "./RecordedStore.ts"
 import type { Segment } from "./RecordedTakeovers.ts"
-import type { How } from "./RecordedEnd.ts"
+import { failedByStore, type How } from "./RecordedEnd.ts"
 import { fieldsOf, listOf, type PlanRecording, read, written } from "./RecordFile.ts"
 
 export type { Answers, Difference, PlanRecording }
@@ -98,7 +98,7 @@ const lackIn = (recording: PlanRecording, difference: Difference): string | unde
     ({ error }) => error?.message.startsWith("The schema of the tool cannot be used. It takes") === true
   )
   if (isSlow) return "the check of a schema took too long, which it may not do here"
-  if (plan.error?.code === "storage") return "its store was away, and when is not on record"
+  if (failedByStore(recording)) return "its store was away, and when is not on record"
   const hasTold = recording.sources.some(({ sources }) => sources["client"] !== undefined)
   if (!hasTold && calls.some(({ kind }) => kind === "client") && differsIn("tools", difference)) {
     return "its client has given other tools with a result, and this version kept none"
